@@ -1,0 +1,378 @@
+"""What the core and the engine need from the outside, as Protocols with contract sentences, and the values they pass.
+
+Implemented by providers, tools, store, server and config; joined in `assemble`. Nothing here does IO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from hermes_daemon.core.records import (
+    EventRow,
+    ItemRow,
+    Op,
+    ProcessRow,
+    QueueRow,
+    ReceiptRow,
+    RequestRow,
+    SessionRow,
+    TurnRow,
+)
+from hermes_daemon.core.settings import Settings
+from hermes_protocol.content import Message, Usage
+from hermes_protocol.events import FileChange
+from hermes_protocol.methods import ModelRow, SearchHit
+
+# --- errors every room may raise --------------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """Understood, and will not be done. `hint` says what would help; `kind` is a word from the error table."""
+
+    def __init__(self, reason: str, hint: str = "", kind: str = "failed") -> None:
+        super().__init__(f"{reason} {hint}".strip())
+        self.reason, self.hint, self.kind = reason, hint, kind
+
+
+class Rejected(Exception):
+    """The request does not fit. `path` is the JSON path of the value that is wrong, such as `$.path`."""
+
+    def __init__(self, message: str, path: str = "$") -> None:
+        super().__init__(f"{path}: {message}")
+        self.message, self.path = message, path
+
+
+class Unavailable(Exception):
+    """Something outside is down: who, what happened, and when to try again (seconds)."""
+
+    def __init__(self, who: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{who}: {message}")
+        self.who, self.message, self.retry_after = who, message, retry_after
+
+
+class StorageError(Exception):
+    """The journal cannot be written now (disk full, read-only, locked too long). Nothing of the write was kept."""
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Time, so that tests can own it."""
+
+    def now(self) -> str:
+        """RFC 3339 with milliseconds in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """What a model is told of a tool. `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One provider call. `messages` obey the laws of core.history; `system` is apart."""
+
+    model: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output: int | None = None
+    temperature: float | None = None
+    thinking: str | None = None
+    session_id: str = ""
+
+
+class TextDelta(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True):
+    text: str
+
+
+class CallDelta(msgspec.Struct, frozen=True):
+    """A call is being written: its name and how many characters of arguments are there. For progress only."""
+
+    index: int
+    name: str
+    chars: int
+
+
+Stop: TypeAlias = Literal["stop", "tool_calls", "length", "refusal"]
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The last chunk of every stream that succeeds: the whole assistant message, why it stopped, and the usage.
+
+    Every call has a unique, non-empty call_id. `stop` "length" means the output was cut: the last call may be cut too.
+    """
+
+    message: Message
+    stop: Stop
+    usage: Usage | None = None
+
+
+Chunk: TypeAlias = TextDelta | ReasoningDelta | CallDelta | Reply
+
+
+FailureKind: TypeAlias = Literal[
+    "auth", "quota", "rate", "overload", "context_overflow", "bad_request", "content_filter", "network", "stall",
+    "malformed", "incomplete", "model_missing", "local",
+]  # fmt: skip
+
+
+class ProviderFailure(Exception):
+    """A provider call failed: the kind, one sentence with URL and what to do, HTTP status, seconds to wait if told."""
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        provider: str,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.provider = kind, message, provider
+        self.status, self.retryable, self.retry_after = status, retryable, retry_after
+
+
+class ModelInfo(msgspec.Struct, frozen=True):
+    """A model as the daemon knows it: `id` is provider/name, `name` is what the endpoint is told."""
+
+    id: str
+    name: str
+    provider: str
+    context_length: int = 128_000
+    max_output: int | None = None
+    tools: bool = True
+    vision: bool = False
+    note: str = ""
+
+
+class Provider(Protocol):
+    """A wire format. One object serves all sessions."""
+
+    @property
+    def name(self) -> str: ...
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Chunks as they come, the Reply last. Raises ProviderFailure. Closing the iterator closes the connection."""
+        ...
+
+    async def close(self) -> None:
+        """Give up connections and children. Safe to call twice."""
+        ...
+
+
+class Models(Protocol):
+    """The catalog: which models there are and who speaks for them."""
+
+    def default(self) -> str:
+        """The id used when nobody says otherwise. Never raises; with nothing configured it is the local model."""
+        ...
+
+    def resolve(self, model: str | None) -> tuple[Provider, ModelInfo]:
+        """The provider for a model id. Refused (kind `invalid_params`) names the nearest known ids."""
+        ...
+
+    async def rows(self, probe: bool) -> tuple[ModelRow, ...]:
+        """What `hermes models` lists; `probe` may ask endpoints, bounded in time."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+class ToolCard(msgspec.Struct, frozen=True):
+    """What is known of a tool before it runs. `paths` names the arguments that are file paths."""
+
+    name: str
+    toolset: str
+    description: str
+    parameters: dict[str, Any]
+    read_only: bool = False
+    kind: Literal["read", "edit", "search", "execute", "fetch", "think", "other"] = "other"
+    paths: tuple[str, ...] = ()
+
+    def spec(self) -> ToolSpec:
+        """The part of the card a model is told."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+
+class ToolOutcome(msgspec.Struct, frozen=True):
+    """What a run gives back. `text` goes to the model (and to clients unless `shown` differs); errors are values."""
+
+    text: str
+    is_error: bool = False
+    shown: str | None = None
+    exit_code: int | None = None
+    changes: tuple[FileChange, ...] = ()
+
+
+class Processes(Protocol):
+    """Children that must not outlive the daemon. A row is durable before the child may do harm."""
+
+    async def started(self, pid: int, marker: str, command: str) -> None: ...
+
+    async def ended(self, pid: int) -> None: ...
+
+
+class ToolContext(Protocol):
+    """What a running tool may know and do. Cancellation arrives as asyncio.CancelledError: clean up, then re-raise."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def turn_id(self) -> str: ...
+    @property
+    def call_id(self) -> str: ...
+    @property
+    def cwd(self) -> str: ...
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The session's environment, complete; never the daemon's own."""
+        ...
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def processes(self) -> Processes: ...
+
+    def progress(self, text: str) -> None:
+        """More output, as it comes. Never blocks; clients see it at once."""
+        ...
+
+
+class Tool(Protocol):
+    """A tool. `run` gets arguments that fit the card's schema and were approved."""
+
+    @property
+    def card(self) -> ToolCard: ...
+
+    def title(self, args: Mapping[str, Any]) -> str:
+        """One line for people: what this call will do."""
+        ...
+
+    async def run(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
+        """Do it. A failure is an outcome with is_error; an exception is a bug."""
+        ...
+
+
+class Tools(Protocol):
+    """The registry of tools."""
+
+    def all(self) -> Sequence[Tool]: ...
+
+    def get(self, name: str) -> Tool | None: ...
+
+
+# --- storage ----------------------------------------------------------------------------------------------------------
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Rows and the cursor of the next page, or None."""
+
+    rows: tuple[Any, ...]
+    next_cursor: str | None = None
+
+
+class Store(Protocol):
+    """Everything durable. One writer, first in first out; reads see every write that was awaited.
+
+    `write` applies its ops in one transaction. With `durable` it returns after the commit reached the disk
+    (synchronous=FULL); without, after a commit that survives a killed process. Writes are numbered in call order also
+    when not awaited at once. Raises StorageError with nothing kept. `patience` is how long a write may wait for a
+    locked, full or read-only database before it fails; None waits until it works.
+    """
+
+    def write(self, *ops: Op, durable: bool = True, patience: float | None = 0.0) -> Awaitable[None]: ...
+
+    def session(self, session_id: str) -> SessionRow | None:
+        """The row, also of a deleted session (a tombstone has `deleted_at`)."""
+        ...
+
+    def sessions(self, *, limit: int, cursor: str | None = None, cwd: str | None = None, query: str | None = None,
+                 archived: bool | None = None) -> Page: ...  # fmt: skip
+
+    def messages(self, session_id: str) -> tuple[Message, ...]:
+        """The live history, in order."""
+        ...
+
+    def item(self, session_id: str, item_id: str) -> ItemRow | None: ...
+
+    def items(
+        self,
+        session_id: str,
+        *,
+        limit: int,
+        before: str | None = None,
+        after: str | None = None,
+        order: Literal["asc", "desc"] = "asc",
+    ) -> Page:
+        """Completed items by position. `before`/`after` are item ids; KeyError when such an item is unknown."""
+        ...  # fmt: skip
+
+    def open_items(self, session_id: str) -> tuple[ItemRow, ...]:
+        """Items begun and not completed (only after a crash), with the text their journaled deltas hold."""
+        ...
+
+    def events(self, session_id: str, after: int, limit: int) -> tuple[EventRow, ...]: ...
+
+    def event_range(self, session_id: str) -> tuple[int, int]:
+        """(oldest retained seq, newest seq), (0, 0) when there is none."""
+        ...
+
+    def receipt(self, scope: str, method: str, key: str) -> ReceiptRow | None: ...
+
+    def open_turns(self) -> tuple[TurnRow, ...]: ...
+
+    def queue(self, session_id: str) -> QueueRow | None: ...
+
+    def open_requests(self) -> tuple[RequestRow, ...]: ...
+
+    def processes(self) -> tuple[ProcessRow, ...]: ...
+
+    def grants(self) -> tuple[str, ...]: ...
+
+    def search(self, query: str, *, limit: int, cwd: str | None = None) -> tuple[SearchHit, ...]: ...
+
+    def blob(self, blob_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:
+        """(bytes from offset, total size), or None for an unknown blob."""
+        ...
+
+    def counts(self) -> dict[str, int]:
+        """sessions, turns, messages, bytes."""
+        ...
+
+    @property
+    def health(self) -> str:
+        """ "ok", or a sentence about what is wrong (set by the last failed write, cleared by the next good one)."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What opening found and did, such as a corrupt database set aside."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,218 @@
+"""Rows the store keeps, and the operations that change them. Values only; the store decides how they lie on disk.
+
+A write is a tuple of operations applied in one transaction, so that an effect, its receipt and its events stand or
+fall together.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from hermes_protocol.content import Message, Usage
+from hermes_protocol.events import AnyItem, QueueEntry, RequestOpened
+from hermes_protocol.methods import SessionOptions
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of rows."""
+
+
+class SessionRow(Row):
+    """`ceiling` is the highest sequence number leased; after a restart numbering continues above it."""
+
+    session_id: str
+    epoch: str
+    cwd: str
+    created_at: str
+    updated_at: str
+    title: str = ""
+    model: str = ""
+    options: SessionOptions = SessionOptions()
+    env: dict[str, str] = {}
+    rev: int = 0
+    usage: Usage = Usage()
+    occupancy_pct: float | None = None
+    archived: bool = False
+    parent: str | None = None
+    ceiling: int = 0
+    deleted_at: str | None = None
+
+
+class ItemRow(Row):
+    """`text` is what the journaled deltas of an open item add up to (field `text` or `output`)."""
+
+    session_id: str
+    item: AnyItem
+    text: str = ""
+
+
+class EventRow(Row):
+    """One journal row. `data` is the JSON of the payload; `delta` marks rows folded when their item completes.
+
+    A row may stand for a run of merged deltas: then `first` is the number of the run's first event.
+    """
+
+    session_id: str
+    seq: int
+    ts: str
+    kind: str
+    data: bytes
+    turn_id: str | None = None
+    item_id: str | None = None
+    delta: bool = False
+    first: int = 0
+
+
+class TurnRow(Row):
+    """status "running" until it ends."""
+
+    turn_id: str
+    session_id: str
+    status: str
+    started_at: str
+    ended_at: str | None = None
+    model: str = ""
+    rounds: int = 0
+    usage: Usage = Usage()
+
+
+class QueueRow(Row):
+    session_id: str
+    entries: tuple[QueueEntry, ...]
+    rev: int
+    paused: bool
+
+
+class ReceiptRow(Row):
+    """`receipt` is the JSON of the result that was given; `body` the hash of the params without the key."""
+
+    scope: str
+    method: str
+    key: str
+    body: str
+    receipt: bytes
+    at: str
+
+
+class RequestRow(Row):
+    request: RequestOpened
+
+
+class ProcessRow(Row):
+    """A child's process group. `started` is the kernel's start time, so that a reused pid is not mistaken for it."""
+
+    pid: int
+    started: str
+    marker: str
+    session_id: str
+    command: str
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
+
+
+class PutSession(Row):
+    """Insert or replace the row."""
+
+    row: SessionRow
+
+
+class DeleteSession(Row):
+    """Leave a tombstone; messages, items, events, queue, requests and blobs of the session go."""
+
+    session_id: str
+    at: str
+
+
+class AddMessage(Row):
+    """Append to the live history."""
+
+    session_id: str
+    message: Message
+    turn_id: str | None = None
+
+
+class PutItem(Row):
+    """Insert at the end, or replace the item with the same id in its place. Completing folds its deltas away."""
+
+    session_id: str
+    item: AnyItem
+
+
+class DropItem(Row):
+    session_id: str
+    item_id: str
+
+
+class AddEvents(Row):
+    rows: tuple[EventRow, ...]
+
+
+class RaiseCeiling(Row):
+    session_id: str
+    ceiling: int
+
+
+class PutTurn(Row):
+    row: TurnRow
+
+
+class PutQueue(Row):
+    row: QueueRow
+
+
+class PutReceipt(Row):
+    row: ReceiptRow
+
+
+class PutRequest(Row):
+    row: RequestRow
+
+
+class CloseRequest(Row):
+    request_id: str
+
+
+class PutProcess(Row):
+    row: ProcessRow
+
+
+class DropProcess(Row):
+    pid: int
+
+
+class PutGrant(Row):
+    """A permanent approval ("always")."""
+
+    grant: str
+
+
+class PutBlob(Row):
+    """Append `data` to the blob, which is made when absent. Content is redacted before it comes here."""
+
+    blob_id: str
+    session_id: str
+    data: bytes
+    mime: str = "text/plain; charset=utf-8"
+
+
+Op: TypeAlias = (
+    PutSession
+    | DeleteSession
+    | AddMessage
+    | PutItem
+    | DropItem
+    | AddEvents
+    | RaiseCeiling
+    | PutTurn
+    | PutQueue
+    | PutReceipt
+    | PutRequest
+    | CloseRequest
+    | PutProcess
+    | DropProcess
+    | PutGrant
+    | PutBlob
+)

@@ -1,0 +1,151 @@
+"""Typed settings, one Struct a section of config.yaml. `config.py` loads and saves them; nobody else reads files.
+
+Field names are the keys of config.yaml. Times are seconds, sizes bytes or characters as named.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Section(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of the sections."""
+
+
+class ModelEntry(Section):
+    """What is known of one model of a provider; everything else is probed or assumed."""
+
+    name: str
+    context_length: int | None = None
+    max_output: int | None = None
+    tools: bool | None = None
+    vision: bool = False
+    input_price: float | None = None
+    output_price: float | None = None
+
+
+class ProviderSettings(Section):
+    """An endpoint. `api_key_env` names the variable (environment or home/.env) that holds the key."""
+
+    base_url: str = ""
+    format: Literal["openai_chat"] = "openai_chat"
+    api_key_env: str = ""
+    headers: dict[str, str] = {}
+    models: tuple[ModelEntry | str, ...] = ()
+    connect_timeout: Seconds = 10.0
+    stall_timeout: Seconds = 120.0
+    verify_tls: bool = True
+
+
+class ModelSettings(Section):
+    """`default` is a model id, provider/name. Empty: the first configured provider, else the local model."""
+
+    default: str = ""
+    max_output: int | None = None
+    temperature: float | None = None
+    thinking: str | None = None
+
+
+class LocalSettings(Section):
+    """The embedded model: file name or path, idle time before its process is stopped, threads (0 = all cores)."""
+
+    model: str = "smollm2"
+    context_length: Positive = 4096
+    idle_s: Seconds = 300.0
+    threads: int = 0
+    start_timeout: Seconds = 60.0
+
+
+class AgentSettings(Section):
+    max_rounds: Positive = 90
+    api_max_retries: int = 3
+    interrupt_grace_s: Seconds = 10.0
+    system_prompt: str = ""
+
+
+class ApprovalSettings(Section):
+    """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off."""
+
+    mode: Literal["manual", "smart", "off"] = "manual"
+    timeout: Seconds = 300.0
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class TerminalSettings(Section):
+    timeout: Seconds = 180.0
+    max_timeout: Seconds = 600.0
+    grace_s: Seconds = 2.0
+    shell: str = ""
+    env_allow: tuple[str, ...] = ()
+
+
+class ToolOutputSettings(Section):
+    max_bytes: Positive = 50_000
+    max_lines: Positive = 2000
+    max_line_length: Positive = 2000
+
+
+class ToolsSettings(Section):
+    disabled: tuple[str, ...] = ()
+    allow_outside: bool = False
+
+
+class SecuritySettings(Section):
+    redact_secrets: bool = True
+
+
+class DaemonSettings(Section):
+    """`idle_exit_s` 0 = never. `queue_after_restart` says what queued turns do after a crash."""
+
+    idle_exit_s: Seconds = 1800.0
+    drain_deadline_s: Seconds = 30.0
+    queue_after_restart: Literal["pause", "resume"] = "pause"
+    max_frame_bytes: Positive = 8_388_608
+    outbox_soft_bytes: Positive = 1_048_576
+    outbox_hard_bytes: Positive = 8_388_608
+
+
+class DatabaseSettings(Section):
+    journal_mode: Literal["wal", "delete"] = "wal"
+    retain_events: Positive = 10_000
+    retain_days: Positive = 7
+    receipt_hours: Positive = 24
+
+
+class LoggingSettings(Section):
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    max_bytes: Positive = 5_242_880
+    backups: int = 3
+
+
+class DisplaySettings(Section):
+    markdown: bool = True
+    tool_output_lines: Positive = 12
+    reasoning: bool = False
+
+
+class CompressionSettings(Section):
+    threshold: float = 0.8
+
+
+class Settings(Section):
+    model: ModelSettings = ModelSettings()
+    providers: dict[str, ProviderSettings] = {}
+    local: LocalSettings = LocalSettings()
+    agent: AgentSettings = AgentSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    terminal: TerminalSettings = TerminalSettings()
+    tool_output: ToolOutputSettings = ToolOutputSettings()
+    tools: ToolsSettings = ToolsSettings()
+    security: SecuritySettings = SecuritySettings()
+    daemon: DaemonSettings = DaemonSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    logging: LoggingSettings = LoggingSettings()
+    display: DisplaySettings = DisplaySettings()
+    compression: CompressionSettings = CompressionSettings()

@@ -1,0 +1,179 @@
+"""What a conversation is made of: messages and their parts, tool calls and results, usage, input blocks.
+
+These Structs are the one vocabulary of the project: the core thinks in them, the store keeps them, clients show
+them. Provider formats never appear here. Wire names are camelCase; unknown keys are ignored on decoding.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+class Wire(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """Base of every Struct on the wire: camelCase names, defaults left out, immutable."""
+
+
+# --- parts of a message -------------------------------------------------------------------------------------------
+
+
+class TextPart(Wire, tag="text", tag_field="type"):
+    """Plain text."""
+
+    text: str
+
+
+class ReasoningPart(Wire, tag="reasoning", tag_field="type"):
+    """Thinking a model showed. `opaque` is provider data that must go back byte for byte (signatures)."""
+
+    text: str
+    opaque: str | None = None
+
+
+class ImagePart(Wire, tag="image", tag_field="type"):
+    """An image: base64 `data`, or the id of a blob the daemon keeps."""
+
+    mime: str
+    data: str | None = None
+    blob_id: str | None = None
+
+
+class ToolCall(Wire, tag="toolCall", tag_field="type"):
+    """A call as the model wrote it. `arguments` is the raw JSON text, kept even when it does not parse."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(Wire, tag="toolResult", tag_field="type"):
+    """The answer to one call: what the model reads. `is_error` marks a failed or refused call."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
+Part: TypeAlias = TextPart | ReasoningPart | ImagePart | ToolCall | ToolResult
+
+
+class Message(Wire):
+    """One row of the history a model sees. A `tool` message holds exactly one ToolResult."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    partial: bool = False
+    item_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All text parts joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of an assistant message, in the model's order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The results held by a tool message."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+class Usage(Wire):
+    """Tokens of one round or the sum over a turn or session; `cost` in US dollars when a price is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            cost,
+        )
+
+
+# --- input blocks a client sends ----------------------------------------------------------------------------------
+
+
+class TextBlock(Wire, tag="text", tag_field="type"):
+    """Text the user typed."""
+
+    text: str
+
+
+class ImageBlock(Wire, tag="image", tag_field="type"):
+    """An image the user attached: base64 `data` or a `blobId`."""
+
+    mime: str
+    data: str | None = None
+    blob_id: str | None = None
+
+
+class FileRange(Wire):
+    """Line range, 1-based, inclusive."""
+
+    start: int
+    end: int
+
+
+class FileBlock(Wire, tag="file", tag_field="type"):
+    """A file the user points at: `path` or `uri`, with an optional range and the text the client sees."""
+
+    path: str | None = None
+    uri: str | None = None
+    range: FileRange | None = None
+    text: str | None = None
+
+
+InputBlock: TypeAlias = TextBlock | ImageBlock | FileBlock
+
+
+class By(Wire):
+    """Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …)."""
+
+    client_id: str
+    name: str = ""
+    via: str = ""
+
+
+def input_text(blocks: tuple[InputBlock, ...]) -> str:
+    """The text a list and a search show for an input: text blocks as they are, files and images as a word in brackets."""
+    words = []
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            words.append(block.text)
+        elif isinstance(block, FileBlock):
+            words.append(f"[file {block.path or block.uri}]")
+        else:
+            words.append(f"[image {block.mime}]")
+    return "\n".join(words)
+
+
+def input_parts(blocks: tuple[InputBlock, ...]) -> tuple[Part, ...]:
+    """The message parts a model reads for an input."""
+    parts: list[Part] = []
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            parts.append(TextPart(block.text))
+        elif isinstance(block, ImageBlock):
+            parts.append(ImagePart(block.mime, block.data, block.blob_id))
+        else:
+            where = block.path or block.uri or "file"
+            lines = f" lines {block.range.start}-{block.range.end}" if block.range else ""
+            body = f"\n{block.text}" if block.text else ""
+            parts.append(TextPart(f"[{where}{lines}]{body}"))
+    return tuple(parts)

@@ -1,0 +1,461 @@
+"""Everything a session can announce: one Struct for each kind of event, and the items that events speak of.
+
+`KINDS` is the table kind -> Struct. The list is closed and additive: a client looks a kind up and treats an unknown
+one as news it cannot show (protocol section 4).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from hermes_protocol.content import By, InputBlock, Usage, Wire
+
+ItemStatus: TypeAlias = Literal["inProgress", "completed", "failed", "partial", "cancelled"]
+TurnStatus: TypeAlias = Literal["completed", "interrupted", "failed", "refused", "limit", "lost"]
+SessionState: TypeAlias = Literal["idle", "running", "waiting", "compacting"]
+RequestKind: TypeAlias = Literal["permission", "clarify", "secret", "form", "clientTool"]
+Outcome: TypeAlias = Literal[
+    "allow_once",
+    "allow_session",
+    "allow_always",
+    "deny",
+    "deny_always",
+    "answered",
+    "declined",
+    "timeout",
+    "interrupted",
+    "lost",
+    "policy",
+]
+
+
+# --- items --------------------------------------------------------------------------------------------------------
+
+
+class BlobRef(Wire):
+    """Handle of a big output kept by the daemon; read it with hermes/blob/read."""
+
+    id: str
+    bytes: int
+    lines: int = 0
+    sha256: str = ""
+    mime: str = "text/plain; charset=utf-8"
+
+
+class Output(Wire):
+    """A tool's output: `text` whole, or `head` and `tail` around what was left out, with a blob for all of it."""
+
+    text: str | None = None
+    head: str | None = None
+    tail: str | None = None
+    blob: BlobRef | None = None
+
+
+class Failure(Wire):
+    """What went wrong: `kind` is a word from the error table, `message` a sentence, `data` details."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+    data: dict[str, Any] = {}
+
+
+class Item(Wire, tag_field="type", kw_only=True):
+    """What clients show. Fields common to all item types."""
+
+    item_id: str
+    turn_id: str | None = None
+    status: ItemStatus = "completed"
+    created_at: str = ""
+    completed_at: str | None = None
+
+
+class UserMessage(Item, tag="userMessage", kw_only=True):
+    input: tuple[InputBlock, ...]
+    text: str = ""
+    by: By | None = None
+
+
+class AgentMessage(Item, tag="agentMessage", kw_only=True):
+    text: str = ""
+    model: str = ""
+
+
+class Reasoning(Item, tag="reasoning", kw_only=True):
+    text: str = ""
+    model: str = ""
+
+
+class ToolCallItem(Item, tag="toolCall", kw_only=True):
+    """`args` is the JSON text of the arguments (redacted); `error` is set for failed, refused or unknown calls."""
+
+    call_id: str
+    name: str
+    title: str = ""
+    args: str = ""
+    output: Output | None = None
+    exit_code: int | None = None
+    error: str | None = None
+    duration_ms: int | None = None
+
+
+class FileChange(Item, tag="fileChange", kw_only=True):
+    path: str
+    kind: Literal["created", "modified", "deleted"]
+    diff: str = ""
+    added: int = 0
+    removed: int = 0
+
+
+class PlanEntry(Wire):
+    content: str
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
+
+
+class Plan(Item, tag="plan", kw_only=True):
+    entries: tuple[PlanEntry, ...] = ()
+
+
+class Subagent(Item, tag="subagent", kw_only=True):
+    child_session_id: str
+    goal: str
+    summary: str | None = None
+
+
+class Compaction(Item, tag="compaction", kw_only=True):
+    trigger: str
+    before: int
+    after: int
+    summary: str | None = None
+
+
+class NoticeItem(Item, tag="notice", kw_only=True):
+    level: Literal["info", "warning", "error"]
+    code: str
+    text: str
+
+
+AnyItem: TypeAlias = (
+    UserMessage | AgentMessage | Reasoning | ToolCallItem | FileChange | Plan | Subagent | Compaction | NoticeItem
+)
+
+
+# --- rows that appear in snapshots and answers ----------------------------------------------------------------------
+
+
+class SessionSummary(Wire):
+    """One row of a session list. `rev` grows with every option, rename and rewind."""
+
+    session_id: str
+    title: str = ""
+    cwd: str = ""
+    model: str = ""
+    state: SessionState = "idle"
+    created_at: str = ""
+    updated_at: str = ""
+    rev: int = 0
+    usage: Usage = Usage()
+    occupancy_pct: float | None = None
+    open_requests: int = 0
+    clients: int = 0
+    archived: bool = False
+    parent: str | None = None
+    snippet: str | None = None
+
+
+class QueueEntry(Wire):
+    queue_id: str
+    turn_id: str
+    input: tuple[InputBlock, ...]
+    by: By
+    kind: Literal["turn", "steer"] = "turn"
+    created_at: str = ""
+
+
+class PermissionOption(Wire):
+    id: str
+    kind: Literal["allow_once", "allow_session", "allow_always", "deny", "deny_always"]
+    label: str
+
+
+class ToolCallAsk(Wire):
+    """The call a permission is asked for, with its final arguments (redacted)."""
+
+    id: str
+    name: str
+    title: str
+    args: str
+    redacted: bool = False
+    risk: str = ""
+
+
+class Question(Wire):
+    id: str
+    text: str
+    choices: tuple[str, ...] = ()
+    multi: bool = False
+    free_text: bool = True
+
+
+# --- event payloads -------------------------------------------------------------------------------------------------
+
+
+class EventData(Wire):
+    """Base of the `data` of hermes/event. `KIND` is the literal name on the wire."""
+
+    KIND: ClassVar[str] = ""
+
+
+class SessionCreated(EventData):
+    KIND: ClassVar[str] = "session.created"
+    session: SessionSummary
+
+
+class SessionUpdated(EventData):
+    KIND: ClassVar[str] = "session.updated"
+    session: SessionSummary
+
+
+class SessionOption(EventData):
+    KIND: ClassVar[str] = "session.option"
+    id: str
+    value: Any
+    by: By | None = None
+
+
+class SessionError(EventData):
+    KIND: ClassVar[str] = "session.error"
+    error: Failure
+
+
+class CompactionStarted(EventData):
+    KIND: ClassVar[str] = "session.compaction.started"
+    compaction_id: str
+    trigger: str
+
+
+class CompactionDelta(EventData):
+    KIND: ClassVar[str] = "session.compaction.delta"
+    compaction_id: str
+    text: str
+
+
+class CompactionEnded(EventData):
+    KIND: ClassVar[str] = "session.compaction.ended"
+    compaction_id: str
+    before: int
+    after: int
+    error: Failure | None = None
+
+
+class SessionRewound(EventData):
+    KIND: ClassVar[str] = "session.rewound"
+    to_item_id: str
+    removed: int
+    rev: int
+
+
+class TurnQueued(EventData):
+    KIND: ClassVar[str] = "turn.queued"
+    turn_id: str
+    queue_id: str
+    position: int
+
+
+class TurnStarted(EventData):
+    KIND: ClassVar[str] = "turn.started"
+    turn_id: str
+    input: tuple[InputBlock, ...]
+    by: By
+    model: str = ""
+
+
+class TurnSteered(EventData):
+    KIND: ClassVar[str] = "turn.steered"
+    turn_id: str
+    queue_id: str
+    item_id: str
+
+
+class TurnSteerRequeued(EventData):
+    KIND: ClassVar[str] = "turn.steerRequeued"
+    turn_id: str
+    queue_id: str
+    new_turn_id: str
+
+
+class TurnRetrying(EventData):
+    KIND: ClassVar[str] = "turn.retrying"
+    attempt: int
+    delay_ms: int
+    error: Failure
+
+
+class TurnCount(Wire):
+    """Rounds answered by a model and by middleware without one."""
+
+    model: int = 0
+    deterministic: int = 0
+
+
+class TurnEnded(EventData):
+    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped."""
+
+    KIND: ClassVar[str] = "turn.ended"
+    status: TurnStatus
+    stop: str = ""
+    usage: Usage = Usage()
+    error: Failure | None = None
+    forced: bool = False
+    dropped: tuple[str, ...] = ()
+    turns: TurnCount = TurnCount()
+
+
+class QueueChanged(EventData):
+    KIND: ClassVar[str] = "queue.changed"
+    queue: tuple[QueueEntry, ...]
+    queue_rev: int
+    paused: bool = False
+
+
+class ItemStarted(EventData):
+    KIND: ClassVar[str] = "item.started"
+    item: AnyItem
+
+
+class ItemDelta(EventData):
+    """`offset` counts code points already sent for `field`; provisional until item.completed."""
+
+    KIND: ClassVar[str] = "item.delta"
+    field: str
+    text: str
+    offset: int
+
+
+class ItemProgress(EventData):
+    KIND: ClassVar[str] = "item.progress"
+    text: str = ""
+    bytes: int | None = None
+
+
+class ItemCompleted(EventData):
+    KIND: ClassVar[str] = "item.completed"
+    item: AnyItem
+
+
+class ItemDiscarded(EventData):
+    KIND: ClassVar[str] = "item.discarded"
+    reason: str = ""
+
+
+class RequestOpened(EventData):
+    """A question to people; the same row stands in snapshots and hermes/request/list (protocol section 8)."""
+
+    KIND: ClassVar[str] = "request.opened"
+    request_id: str
+    session_id: str
+    kind: RequestKind
+    turn_id: str | None = None
+    item_id: str | None = None
+    tool_call: ToolCallAsk | None = None
+    options: tuple[PermissionOption, ...] = ()
+    reason: str = ""
+    questions: tuple[Question, ...] = ()
+    prompt: str | None = None
+    name: str | None = None
+    form_schema: dict[str, Any] | None = msgspec.field(default=None, name="schema")
+    timeout_ms: int | None = None
+    remaining_ms: int | None = None
+    running: bool = False
+    opened_at: str = ""
+
+
+class RequestSeen(EventData):
+    KIND: ClassVar[str] = "request.seen"
+    request_id: str
+    by: By | None = None
+
+
+class RequestClock(EventData):
+    KIND: ClassVar[str] = "request.clock"
+    request_id: str
+    running: bool
+    remaining_ms: int
+
+
+class RequestAnswered(EventData):
+    KIND: ClassVar[str] = "request.answered"
+    request_id: str
+    question_id: str
+    status: Literal["answered", "skipped", "timed_out"]
+    by: By | None = None
+
+
+class RequestResolved(EventData):
+    KIND: ClassVar[str] = "request.resolved"
+    request_id: str
+    outcome: Outcome
+    by: By | None = None
+    at: str = ""
+    feedback: str | None = None
+
+
+class Notice(EventData):
+    KIND: ClassVar[str] = "notice"
+    level: Literal["info", "warning", "error"]
+    text: str
+    code: str
+
+
+KINDS: dict[str, type[EventData]] = {
+    struct.KIND: struct
+    for struct in (
+        SessionCreated,
+        SessionUpdated,
+        SessionOption,
+        CompactionStarted,
+        CompactionDelta,
+        CompactionEnded,
+        SessionRewound,
+        SessionError,
+        TurnQueued,
+        TurnStarted,
+        TurnSteered,
+        TurnSteerRequeued,
+        TurnRetrying,
+        TurnEnded,
+        QueueChanged,
+        ItemStarted,
+        ItemDelta,
+        ItemProgress,
+        ItemCompleted,
+        ItemDiscarded,
+        RequestOpened,
+        RequestSeen,
+        RequestClock,
+        RequestAnswered,
+        RequestResolved,
+        Notice,
+    )
+}
+
+
+class Event(Wire):
+    """Params of hermes/event as a client receives them. `data` stays undecoded until its kind is looked up."""
+
+    session_id: str
+    epoch: str
+    seq: int
+    prev: int
+    ts: str
+    kind: str
+    data: msgspec.Raw
+    turn_id: str | None = None
+    item_id: str | None = None
+
+    def payload(self) -> EventData | None:
+        """The typed data, or None for a kind this version does not know."""
+        struct = KINDS.get(self.kind)
+        return None if struct is None else msgspec.json.decode(self.data, type=struct)

@@ -1,0 +1,682 @@
+"""Everything a client can ask: METHODS, one row a method, with its params and result (protocol section 3).
+
+`order` says where the request is served: "reader" at once on the connection's reader path, "session" one after the
+other for each session, "free" in a task of its own. A method that is not in this table does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from hermes_protocol.content import InputBlock, Usage, Wire
+from hermes_protocol.events import (
+    AnyItem,
+    QueueEntry,
+    RequestOpened,
+    SessionState,
+    SessionSummary,
+)
+
+Order: TypeAlias = Literal["reader", "session", "free"]
+Detail: TypeAlias = Literal["full", "final", "status"]
+Role: TypeAlias = Literal["controller", "observer"]
+
+
+class Empty(Wire):
+    """No fields."""
+
+
+# --- initialize -----------------------------------------------------------------------------------------------------
+
+
+class Client(Wire):
+    """Who connects. `id` is a UUID the frontend keeps, so that a reconnect is recognised."""
+
+    id: str = ""
+    name: str = ""
+    version: str = ""
+    role: Role = "controller"
+
+
+class EventOptions(Wire):
+    detail: Detail = "full"
+    sessions: bool = False
+
+
+class Capabilities(Wire):
+    requests: tuple[str, ...] = ()
+    events: EventOptions = EventOptions()
+    telemetry: Literal["off", "metrics", "all"] = "off"
+    max_latency_ms: int = 33
+    max_frame_bytes: int = 1_048_576
+    max_inline_bytes: int = 65_536
+    middleware_trace: bool = False
+    experimental: tuple[str, ...] = ()
+
+
+class Auth(Wire):
+    token: str = ""
+
+
+class Hello(Wire):
+    """The native part of `initialize`: at the top level as `hermes`, or in `initializationOptions.hermes`."""
+
+    protocol_versions: tuple[str, ...] = ("1.0",)
+    client: Client = Client()
+    capabilities: Capabilities = Capabilities()
+    auth: Auth | None = None
+    takeover: bool = False
+
+
+class InitializationOptions(Wire):
+    hermes: Hello | None = None
+
+
+class InitializeParams(Wire):
+    hermes: Hello | None = None
+    initialization_options: InitializationOptions | None = None
+    protocol_version: Any = None
+
+
+class ServerInfo(Wire):
+    name: str
+    version: str
+
+
+class Limits(Wire):
+    max_frame_bytes: int = 8_388_608
+    max_inline_bytes: int = 65_536
+    max_batch: int = 64
+    max_in_flight: int = 64
+
+
+class Welcome(Wire):
+    protocol_version: str
+    boot_id: str
+    build_id: str
+    stale: bool
+    schema_hash: str
+    connection_id: str
+    limits: Limits
+    features: tuple[str, ...]
+    request_kinds: tuple[str, ...]
+
+
+class ExperimentalCapabilities(Wire):
+    hermes: Welcome
+
+
+class ServerCapabilities(Wire):
+    experimental: ExperimentalCapabilities
+
+
+class InitializeResult(Wire):
+    server_info: ServerInfo
+    capabilities: ServerCapabilities
+
+
+# --- daemon -----------------------------------------------------------------------------------------------------------
+
+
+class ConnectionRow(Wire):
+    id: str
+    client: str
+    role: Role
+    queue_bytes: int
+    lagging: bool
+    name: str = ""
+    dialect: str = "native"
+
+
+class SessionCounts(Wire):
+    live: int
+    busy: int
+
+
+class Idle(Wire):
+    """`holders` names what keeps the daemon alive; `exits_in_s` counts down only while quiescent."""
+
+    quiescent: bool
+    exits_in_s: float | None
+    holders: tuple[str, ...]
+
+
+class StatusResult(Wire):
+    pid: int
+    boot_id: str
+    build_id: str
+    version: str
+    stale: bool
+    uptime_s: float
+    endpoints: tuple[str, ...]
+    connections: tuple[ConnectionRow, ...]
+    sessions: SessionCounts
+    turns: int
+    open_requests: int
+    children: int
+    rss_bytes: int
+    idle: Idle
+    state: Literal["ready", "draining", "stopping"] = "ready"
+    home: str = ""
+    storage: str = "ok"
+    warnings: tuple[str, ...] = ()
+
+
+class PingParams(Wire):
+    echo: Any = None
+
+
+class PingResult(Wire):
+    monotonic_ms: float
+    echo: Any = None
+
+
+class ShutdownParams(Wire):
+    mode: Literal["drain", "now"]
+    deadline_s: float | None = None
+    reason: str = ""
+    restart: bool = False
+
+
+class ShutdownResult(Wire):
+    accepted: bool
+    waiting_for: tuple[str, ...] = ()
+
+
+class LogsParams(Wire):
+    lines: int = 200
+    level: Literal["debug", "info", "warning", "error"] | None = None
+
+
+class LogsResult(Wire):
+    lines: tuple[str, ...]
+
+
+class ReloadParams(Wire):
+    what: tuple[Literal["config", "plugins", "tools"], ...] = ("config",)
+
+
+class ReloadResult(Wire):
+    changed: tuple[str, ...]
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class SchemaParams(Wire):
+    format: Literal["jsonschema", "openrpc"]
+    experimental: bool = False
+
+
+class SchemaResult(Wire):
+    document: Any
+    schema_hash: str
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+class SessionOptions(Wire):
+    """Options of a session. `unattended` says what happens to questions nobody can see: wait, or deny."""
+
+    model: str | None = None
+    mode: Literal["manual", "smart", "off"] | None = None
+    unattended: Literal["wait", "deny"] = "wait"
+    toolsets: tuple[str, ...] | None = None
+    thinking: str | None = None
+
+
+class SessionParams(Wire):
+    session_id: str
+
+
+class CreateParams(Wire):
+    cwd: str
+    title: str = ""
+    model: str | None = None
+    options: SessionOptions = SessionOptions()
+    env: dict[str, str] = {}
+    parent: str | None = None
+    key: str | None = None
+
+
+class CreateResult(Wire):
+    session: SessionSummary
+    seq: int
+    epoch: str
+    duplicate: bool = False
+
+
+class ListParams(Wire):
+    cursor: str | None = None
+    limit: int = 50
+    cwd: str | None = None
+    query: str | None = None
+    archived: bool | None = None
+
+
+class ListResult(Wire):
+    sessions: tuple[SessionSummary, ...]
+    next_cursor: str | None = None
+
+
+class GetResult(Wire):
+    session: SessionSummary
+    options: SessionOptions
+    state: SessionState
+    epoch: str
+    head: int
+
+
+class Cursor(Wire):
+    epoch: str
+    seq: int
+
+
+class SubscribeParams(Wire):
+    session_id: str
+    since: Cursor | None = None
+    tail: int = 200
+    detail: Detail | None = None
+
+
+class InFlight(Wire):
+    """An open item: everything said so far; deltas continue at `offset` (code points of `text`)."""
+
+    item: AnyItem
+    field: str
+    text: str
+    offset: int
+
+
+class OpenTurn(Wire):
+    turn_id: str
+    started_at: str
+    input: tuple[InputBlock, ...]
+
+
+class Snapshot(Wire):
+    summary: SessionSummary
+    options: SessionOptions
+    rev: int
+    state: SessionState
+    items: tuple[AnyItem, ...]
+    inflight: tuple[InFlight, ...]
+    open_requests: tuple[RequestOpened, ...]
+    queue: tuple[QueueEntry, ...]
+    queue_rev: int
+    paused: bool
+    usage: Usage
+    turn: OpenTurn | None = None
+    older_cursor: str | None = None
+
+
+class SubscribeResult(Wire):
+    """The stream continues after `seq`; the first event's `prev` equals it."""
+
+    mode: Literal["replay", "snapshot"]
+    epoch: str
+    seq: int
+    head: int
+    snapshot: Snapshot | None = None
+
+
+class ItemsParams(Wire):
+    session_id: str
+    before: str | None = None
+    after: str | None = None
+    limit: int = 100
+    order: Literal["asc", "desc"] = "asc"
+
+
+class ItemsResult(Wire):
+    items: tuple[AnyItem, ...]
+    next_cursor: str | None = None
+
+
+class WaitParams(Wire):
+    session_id: str
+    until: Literal["idle", "turn", "seq"]
+    turn_id: str | None = None
+    seq: int | None = None
+    timeout_ms: int = 60_000
+
+
+class WaitResult(Wire):
+    state: SessionState
+    seq: int
+    reached: bool = True
+
+
+class SetOptionParams(Wire):
+    session_id: str
+    id: str
+    value: Any
+    expect_rev: int | None = None
+    key: str | None = None
+
+
+class SetOptionResult(Wire):
+    options: SessionOptions
+    rev: int
+    seq: int
+
+
+class RenameParams(Wire):
+    session_id: str
+    title: str
+    expect_rev: int | None = None
+    key: str | None = None
+
+
+class DeleteParams(Wire):
+    session_id: str
+    key: str | None = None
+
+
+class SearchParams(Wire):
+    query: str
+    limit: int = 20
+    cwd: str | None = None
+
+
+class SearchHit(Wire):
+    session_id: str
+    item_id: str
+    title: str
+    role: str
+    snippet: str
+    at: str
+
+
+class SearchResult(Wire):
+    hits: tuple[SearchHit, ...]
+
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+
+
+class TurnOptions(Wire):
+    """For one turn only; session options stand where a field is absent."""
+
+    model: str | None = None
+    max_rounds: int | None = None
+    tools: tuple[str, ...] | None = None
+
+
+class SubmitParams(Wire):
+    session_id: str
+    input: tuple[InputBlock, ...]
+    key: str
+    when_busy: Literal["queue", "steer", "interrupt", "reject"] = "queue"
+    expect_rev: int | None = None
+    position: int | None = None
+    options: TurnOptions = TurnOptions()
+
+
+class SubmitResult(Wire):
+    disposition: Literal["started", "queued", "steered"]
+    turn_id: str
+    seq: int
+    item_id: str | None = None
+    queue_id: str | None = None
+    duplicate: bool = False
+
+
+class InterruptParams(Wire):
+    session_id: str
+    turn_id: str | None = None
+    queue: Literal["keep", "pause", "clear"] = "keep"
+    reason: str = ""
+    key: str | None = None
+
+
+class InterruptResult(Wire):
+    status: Literal["interrupting", "alreadyEnding", "notActive"]
+    seq: int
+    turn_id: str | None = None
+
+
+class QueueParams(Wire):
+    session_id: str
+
+
+class QueueRemoveParams(Wire):
+    session_id: str
+    queue_id: str
+    expect_queue_rev: int | None = None
+    key: str | None = None
+
+
+class QueueResult(Wire):
+    queue: tuple[QueueEntry, ...]
+    queue_rev: int
+    paused: bool
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+class RequestListParams(Wire):
+    session_id: str | None = None
+
+
+class RequestListResult(Wire):
+    requests: tuple[RequestOpened, ...]
+
+
+class ClarifyAnswer(Wire):
+    choice: str | None = None
+    choices: tuple[str, ...] | None = None
+    text: str | None = None
+    skip: bool = False
+
+
+class Answer(Wire):
+    """Shapes by kind (decisions 8): permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values};
+    clientTool {result}|{error}; any {decline: true}."""
+
+    option_id: str | None = None
+    feedback: str | None = None
+    answers: dict[str, ClarifyAnswer] | None = None
+    value: str | None = None
+    values: dict[str, Any] | None = None
+    result: Any = msgspec.UNSET
+    error: str | None = None
+    decline: bool = False
+
+
+class AnswerParams(Wire):
+    request_id: str
+    answer: Answer
+    key: str | None = None
+
+
+class AnswerResult(Wire):
+    status: Literal["accepted"]
+    seq: int
+    outcome: str = ""
+
+
+class SeenParams(Wire):
+    request_id: str
+
+
+# --- tools, models, config, blobs -------------------------------------------------------------------------------------
+
+
+class ToolRow(Wire):
+    name: str
+    toolset: str
+    description: str
+    source: str
+    state: str
+    read_only: bool = False
+    parameters: dict[str, Any] = {}
+    last_error: str | None = None
+
+
+class ToolListParams(Wire):
+    session_id: str | None = None
+
+
+class ToolListResult(Wire):
+    tools: tuple[ToolRow, ...]
+
+
+class MiddlewareRow(Wire):
+    point: str
+    style: str
+    owner: str
+    order: int
+
+
+class MiddlewareListResult(Wire):
+    middleware: tuple[MiddlewareRow, ...]
+
+
+class ModelRow(Wire):
+    """One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason."""
+
+    id: str
+    provider: str
+    context_length: int | None = None
+    max_output: int | None = None
+    tools: bool = True
+    default: bool = False
+    state: str = "ready"
+    note: str = ""
+
+
+class ModelsParams(Wire):
+    probe: bool = False
+
+
+class ModelsResult(Wire):
+    models: tuple[ModelRow, ...]
+    default: str
+
+
+class BlobReadParams(Wire):
+    blob_id: str
+    offset: int = 0
+    limit: int = 65_536
+    encoding: Literal["utf8", "base64"] = "utf8"
+
+
+class BlobReadResult(Wire):
+    data: str
+    eof: bool
+    total: int
+    next_offset: int
+
+
+class ConfigGetParams(Wire):
+    path: str = ""
+
+
+class ConfigGetResult(Wire):
+    value: Any
+    source: str
+
+
+class UsageParams(Wire):
+    session_id: str | None = None
+
+
+class UsageResult(Wire):
+    usage: Usage
+    turns: int
+
+
+class CancelParams(Wire):
+    id: str | int
+
+
+class Method(Wire):
+    """One row of METHODS. `mutates` methods accept `key`."""
+
+    params: type
+    result: type
+    order: Order = "free"
+    mutates: bool = False
+
+
+METHODS: dict[str, Method] = {
+    "hermes/daemon/status": Method(Empty, StatusResult, "reader"),
+    "hermes/daemon/ping": Method(PingParams, PingResult, "reader"),
+    "hermes/daemon/shutdown": Method(ShutdownParams, ShutdownResult),
+    "hermes/daemon/logs": Method(LogsParams, LogsResult),
+    "hermes/daemon/reload": Method(ReloadParams, ReloadResult),
+    "hermes/schema/get": Method(SchemaParams, SchemaResult),
+    "hermes/session/create": Method(CreateParams, CreateResult, "free", True),
+    "hermes/session/list": Method(ListParams, ListResult),
+    "hermes/session/get": Method(SessionParams, GetResult),
+    "hermes/session/subscribe": Method(SubscribeParams, SubscribeResult, "session"),
+    "hermes/session/unsubscribe": Method(SessionParams, Empty, "session"),
+    "hermes/session/items": Method(ItemsParams, ItemsResult),
+    "hermes/session/wait": Method(WaitParams, WaitResult),
+    "hermes/session/setOption": Method(SetOptionParams, SetOptionResult, "session", True),
+    "hermes/session/rename": Method(RenameParams, GetResult, "session", True),
+    "hermes/session/delete": Method(DeleteParams, Empty, "session", True),
+    "hermes/session/search": Method(SearchParams, SearchResult),
+    "hermes/turn/submit": Method(SubmitParams, SubmitResult, "session", True),
+    "hermes/turn/interrupt": Method(InterruptParams, InterruptResult, "session", True),
+    "hermes/queue/list": Method(QueueParams, QueueResult),
+    "hermes/queue/remove": Method(QueueRemoveParams, QueueResult, "session", True),
+    "hermes/queue/resume": Method(QueueParams, QueueResult, "session", True),
+    "hermes/request/list": Method(RequestListParams, RequestListResult),
+    "hermes/request/answer": Method(AnswerParams, AnswerResult, "session", True),
+    "hermes/tool/list": Method(ToolListParams, ToolListResult),
+    "hermes/middleware/list": Method(ToolListParams, MiddlewareListResult),
+    "hermes/blob/read": Method(BlobReadParams, BlobReadResult),
+    "hermes/models/list": Method(ModelsParams, ModelsResult),
+    "hermes/usage/get": Method(UsageParams, UsageResult),
+    "hermes/config/get": Method(ConfigGetParams, ConfigGetResult),
+}
+
+NOTIFICATIONS: dict[str, type] = {
+    "initialized": Empty,
+    "exit": Empty,
+    "$/cancelRequest": CancelParams,
+    "$/setTrace": Empty,
+    "hermes/request/seen": SeenParams,
+}
+
+
+class DesyncParams(Wire):
+    session_id: str
+    last_seq: int
+    reason: Literal["lag", "journal"]
+
+
+class LagParams(Wire):
+    session_id: str
+    detail: Literal["final", "full"]
+
+
+class SessionChangedParams(Wire):
+    session_id: str
+    summary: SessionSummary
+
+
+class DaemonStateParams(Wire):
+    state: Literal["ready", "draining", "stopping"]
+    reason: str = ""
+    restart: bool = False
+    deadline_s: float | None = None
+
+
+class LogMessageParams(Wire):
+    type: int
+    message: str
+
+
+DAEMON_NOTIFICATIONS: dict[str, type] = {
+    "hermes/desync": DesyncParams,
+    "hermes/lag": LagParams,
+    "hermes/session/changed": SessionChangedParams,
+    "hermes/daemon/state": DaemonStateParams,
+    "window/logMessage": LogMessageParams,
+}
