@@ -19,7 +19,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Base of rows."""
 
 
-class SessionRow(Row):
+class SessionRow(Row, frozen=True, kw_only=True):
     """`ceiling` is the highest sequence number leased; after a restart numbering continues above it."""
 
     session_id: str
@@ -40,7 +40,7 @@ class SessionRow(Row):
     deleted_at: str | None = None
 
 
-class ItemRow(Row):
+class ItemRow(Row, frozen=True, kw_only=True):
     """`text` is what the journaled deltas of an open item add up to (field `text` or `output`)."""
 
     session_id: str
@@ -48,7 +48,7 @@ class ItemRow(Row):
     text: str = ""
 
 
-class EventRow(Row):
+class EventRow(Row, frozen=True, kw_only=True):
     """One journal row. `data` is the JSON of the payload; `delta` marks rows folded when their item completes.
 
     A row may stand for a run of merged deltas: then `first` is the number of the run's first event.
@@ -65,7 +65,7 @@ class EventRow(Row):
     first: int = 0
 
 
-class TurnRow(Row):
+class TurnRow(Row, frozen=True, kw_only=True):
     """status "running" until it ends."""
 
     turn_id: str
@@ -78,14 +78,14 @@ class TurnRow(Row):
     usage: Usage = Usage()
 
 
-class QueueRow(Row):
+class QueueRow(Row, frozen=True, kw_only=True):
     session_id: str
     entries: tuple[QueueEntry, ...]
     rev: int
     paused: bool
 
 
-class ReceiptRow(Row):
+class ReceiptRow(Row, frozen=True, kw_only=True):
     """`receipt` is the JSON of the result that was given; `body` the hash of the params without the key."""
 
     scope: str
@@ -96,11 +96,11 @@ class ReceiptRow(Row):
     at: str
 
 
-class RequestRow(Row):
+class RequestRow(Row, frozen=True, kw_only=True):
     request: RequestOpened
 
 
-class ProcessRow(Row):
+class ProcessRow(Row, frozen=True, kw_only=True):
     """A child's process group. `started` is the kernel's start time, so that a reused pid is not mistaken for it."""
 
     pid: int
@@ -113,20 +113,20 @@ class ProcessRow(Row):
 # --- operations -------------------------------------------------------------------------------------------------------
 
 
-class PutSession(Row):
+class PutSession(Row, frozen=True, kw_only=True):
     """Insert or replace the row."""
 
     row: SessionRow
 
 
-class DeleteSession(Row):
+class DeleteSession(Row, frozen=True, kw_only=True):
     """Leave a tombstone; messages, items, events, queue, requests and blobs of the session go."""
 
     session_id: str
     at: str
 
 
-class AddMessage(Row):
+class AddMessage(Row, frozen=True, kw_only=True):
     """Append to the live history."""
 
     session_id: str
@@ -134,62 +134,62 @@ class AddMessage(Row):
     turn_id: str | None = None
 
 
-class PutItem(Row):
+class PutItem(Row, frozen=True, kw_only=True):
     """Insert at the end, or replace the item with the same id in its place. Completing folds its deltas away."""
 
     session_id: str
     item: AnyItem
 
 
-class DropItem(Row):
+class DropItem(Row, frozen=True, kw_only=True):
     session_id: str
     item_id: str
 
 
-class AddEvents(Row):
+class AddEvents(Row, frozen=True, kw_only=True):
     rows: tuple[EventRow, ...]
 
 
-class RaiseCeiling(Row):
+class RaiseCeiling(Row, frozen=True, kw_only=True):
     session_id: str
     ceiling: int
 
 
-class PutTurn(Row):
+class PutTurn(Row, frozen=True, kw_only=True):
     row: TurnRow
 
 
-class PutQueue(Row):
+class PutQueue(Row, frozen=True, kw_only=True):
     row: QueueRow
 
 
-class PutReceipt(Row):
+class PutReceipt(Row, frozen=True, kw_only=True):
     row: ReceiptRow
 
 
-class PutRequest(Row):
+class PutRequest(Row, frozen=True, kw_only=True):
     row: RequestRow
 
 
-class CloseRequest(Row):
+class CloseRequest(Row, frozen=True, kw_only=True):
     request_id: str
 
 
-class PutProcess(Row):
+class PutProcess(Row, frozen=True, kw_only=True):
     row: ProcessRow
 
 
-class DropProcess(Row):
+class DropProcess(Row, frozen=True, kw_only=True):
     pid: int
 
 
-class PutGrant(Row):
+class PutGrant(Row, frozen=True, kw_only=True):
     """A permanent approval ("always")."""
 
     grant: str
 
 
-class PutBlob(Row):
+class PutBlob(Row, frozen=True, kw_only=True):
     """Append `data` to the blob, which is made when absent. Content is redacted before it comes here."""
 
     blob_id: str

@@ -17,7 +17,7 @@ class Section(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of the sections."""
 
 
-class ModelEntry(Section):
+class ModelEntry(Section, frozen=True):
     """What is known of one model of a provider; everything else is probed or assumed."""
 
     name: str
@@ -29,7 +29,7 @@ class ModelEntry(Section):
     output_price: float | None = None
 
 
-class ProviderSettings(Section):
+class ProviderSettings(Section, frozen=True):
     """An endpoint. `api_key_env` names the variable (environment or home/.env) that holds the key."""
 
     base_url: str = ""
@@ -42,7 +42,7 @@ class ProviderSettings(Section):
     verify_tls: bool = True
 
 
-class ModelSettings(Section):
+class ModelSettings(Section, frozen=True):
     """`default` is a model id, provider/name. Empty: the first configured provider, else the local model."""
 
     default: str = ""
@@ -51,7 +51,7 @@ class ModelSettings(Section):
     thinking: str | None = None
 
 
-class LocalSettings(Section):
+class LocalSettings(Section, frozen=True):
     """The embedded model: file name or path, idle time before its process is stopped, threads (0 = all cores)."""
 
     model: str = "smollm2"
@@ -61,14 +61,14 @@ class LocalSettings(Section):
     start_timeout: Seconds = 60.0
 
 
-class AgentSettings(Section):
+class AgentSettings(Section, frozen=True):
     max_rounds: Positive = 90
     api_max_retries: int = 3
     interrupt_grace_s: Seconds = 10.0
     system_prompt: str = ""
 
 
-class ApprovalSettings(Section):
+class ApprovalSettings(Section, frozen=True):
     """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off."""
 
     mode: Literal["manual", "smart", "off"] = "manual"
@@ -77,7 +77,7 @@ class ApprovalSettings(Section):
     deny: tuple[str, ...] = ()
 
 
-class TerminalSettings(Section):
+class TerminalSettings(Section, frozen=True):
     timeout: Seconds = 180.0
     max_timeout: Seconds = 600.0
     grace_s: Seconds = 2.0
@@ -85,22 +85,22 @@ class TerminalSettings(Section):
     env_allow: tuple[str, ...] = ()
 
 
-class ToolOutputSettings(Section):
+class ToolOutputSettings(Section, frozen=True):
     max_bytes: Positive = 50_000
     max_lines: Positive = 2000
     max_line_length: Positive = 2000
 
 
-class ToolsSettings(Section):
+class ToolsSettings(Section, frozen=True):
     disabled: tuple[str, ...] = ()
     allow_outside: bool = False
 
 
-class SecuritySettings(Section):
+class SecuritySettings(Section, frozen=True):
     redact_secrets: bool = True
 
 
-class DaemonSettings(Section):
+class DaemonSettings(Section, frozen=True):
     """`idle_exit_s` 0 = never. `queue_after_restart` says what queued turns do after a crash."""
 
     idle_exit_s: Seconds = 1800.0
@@ -111,30 +111,30 @@ class DaemonSettings(Section):
     outbox_hard_bytes: Positive = 8_388_608
 
 
-class DatabaseSettings(Section):
+class DatabaseSettings(Section, frozen=True):
     journal_mode: Literal["wal", "delete"] = "wal"
     retain_events: Positive = 10_000
     retain_days: Positive = 7
     receipt_hours: Positive = 24
 
 
-class LoggingSettings(Section):
+class LoggingSettings(Section, frozen=True):
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     max_bytes: Positive = 5_242_880
     backups: int = 3
 
 
-class DisplaySettings(Section):
+class DisplaySettings(Section, frozen=True):
     markdown: bool = True
     tool_output_lines: Positive = 12
     reasoning: bool = False
 
 
-class CompressionSettings(Section):
+class CompressionSettings(Section, frozen=True):
     threshold: float = 0.8
 
 
-class Settings(Section):
+class Settings(Section, frozen=True):
     model: ModelSettings = ModelSettings()
     providers: dict[str, ProviderSettings] = {}
     local: LocalSettings = LocalSettings()

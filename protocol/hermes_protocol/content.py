@@ -20,20 +20,20 @@ class Wire(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
 # --- parts of a message -------------------------------------------------------------------------------------------
 
 
-class TextPart(Wire, tag="text", tag_field="type"):
+class TextPart(Wire, tag="text", tag_field="type", frozen=True):
     """Plain text."""
 
     text: str
 
 
-class ReasoningPart(Wire, tag="reasoning", tag_field="type"):
+class ReasoningPart(Wire, tag="reasoning", tag_field="type", frozen=True):
     """Thinking a model showed. `opaque` is provider data that must go back byte for byte (signatures)."""
 
     text: str
     opaque: str | None = None
 
 
-class ImagePart(Wire, tag="image", tag_field="type"):
+class ImagePart(Wire, tag="image", tag_field="type", frozen=True):
     """An image: base64 `data`, or the id of a blob the daemon keeps."""
 
     mime: str
@@ -41,7 +41,7 @@ class ImagePart(Wire, tag="image", tag_field="type"):
     blob_id: str | None = None
 
 
-class ToolCall(Wire, tag="toolCall", tag_field="type"):
+class ToolCall(Wire, tag="toolCall", tag_field="type", frozen=True):
     """A call as the model wrote it. `arguments` is the raw JSON text, kept even when it does not parse."""
 
     call_id: str
@@ -49,7 +49,7 @@ class ToolCall(Wire, tag="toolCall", tag_field="type"):
     arguments: str
 
 
-class ToolResult(Wire, tag="toolResult", tag_field="type"):
+class ToolResult(Wire, tag="toolResult", tag_field="type", frozen=True):
     """The answer to one call: what the model reads. `is_error` marks a failed or refused call."""
 
     call_id: str
@@ -60,7 +60,7 @@ class ToolResult(Wire, tag="toolResult", tag_field="type"):
 Part: TypeAlias = TextPart | ReasoningPart | ImagePart | ToolCall | ToolResult
 
 
-class Message(Wire):
+class Message(Wire, frozen=True):
     """One row of the history a model sees. A `tool` message holds exactly one ToolResult."""
 
     role: Role
@@ -84,7 +84,7 @@ class Message(Wire):
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
-class Usage(Wire):
+class Usage(Wire, frozen=True):
     """Tokens of one round or the sum over a turn or session; `cost` in US dollars when a price is known."""
 
     input_tokens: int = 0
@@ -109,13 +109,13 @@ class Usage(Wire):
 # --- input blocks a client sends ----------------------------------------------------------------------------------
 
 
-class TextBlock(Wire, tag="text", tag_field="type"):
+class TextBlock(Wire, tag="text", tag_field="type", frozen=True):
     """Text the user typed."""
 
     text: str
 
 
-class ImageBlock(Wire, tag="image", tag_field="type"):
+class ImageBlock(Wire, tag="image", tag_field="type", frozen=True):
     """An image the user attached: base64 `data` or a `blobId`."""
 
     mime: str
@@ -123,14 +123,14 @@ class ImageBlock(Wire, tag="image", tag_field="type"):
     blob_id: str | None = None
 
 
-class FileRange(Wire):
+class FileRange(Wire, frozen=True):
     """Line range, 1-based, inclusive."""
 
     start: int
     end: int
 
 
-class FileBlock(Wire, tag="file", tag_field="type"):
+class FileBlock(Wire, tag="file", tag_field="type", frozen=True):
     """A file the user points at: `path` or `uri`, with an optional range and the text the client sees."""
 
     path: str | None = None
@@ -142,7 +142,7 @@ class FileBlock(Wire, tag="file", tag_field="type"):
 InputBlock: TypeAlias = TextBlock | ImageBlock | FileBlock
 
 
-class By(Wire):
+class By(Wire, frozen=True):
     """Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …)."""
 
     client_id: str
@@ -151,7 +151,7 @@ class By(Wire):
 
 
 def input_text(blocks: tuple[InputBlock, ...]) -> str:
-    """The text a list and a search show for an input: text blocks as they are, files and images as a word in brackets."""
+    """The text a list and a search show for an input: text blocks as they are, the rest as words in brackets."""
     words = []
     for block in blocks:
         if isinstance(block, TextBlock):

@@ -44,7 +44,7 @@ CODES: dict[str, int] = {
 RETRYABLE = frozenset({"overloaded", "draining", "storage_error", "server_cancelled", "internal"})
 
 
-class ErrorObject(Wire):
+class ErrorObject(Wire, frozen=True):
     """The `error` of a JSON-RPC answer. `data.kind` and `data.retryable` are always there."""
 
     code: int

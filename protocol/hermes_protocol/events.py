@@ -34,7 +34,7 @@ Outcome: TypeAlias = Literal[
 # --- items --------------------------------------------------------------------------------------------------------
 
 
-class BlobRef(Wire):
+class BlobRef(Wire, frozen=True):
     """Handle of a big output kept by the daemon; read it with hermes/blob/read."""
 
     id: str
@@ -44,7 +44,7 @@ class BlobRef(Wire):
     mime: str = "text/plain; charset=utf-8"
 
 
-class Output(Wire):
+class Output(Wire, frozen=True):
     """A tool's output: `text` whole, or `head` and `tail` around what was left out, with a blob for all of it."""
 
     text: str | None = None
@@ -53,7 +53,7 @@ class Output(Wire):
     blob: BlobRef | None = None
 
 
-class Failure(Wire):
+class Failure(Wire, frozen=True):
     """What went wrong: `kind` is a word from the error table, `message` a sentence, `data` details."""
 
     kind: str
@@ -62,7 +62,7 @@ class Failure(Wire):
     data: dict[str, Any] = {}
 
 
-class Item(Wire, tag_field="type", kw_only=True):
+class Item(Wire, tag_field="type", kw_only=True, frozen=True):
     """What clients show. Fields common to all item types."""
 
     item_id: str
@@ -72,23 +72,23 @@ class Item(Wire, tag_field="type", kw_only=True):
     completed_at: str | None = None
 
 
-class UserMessage(Item, tag="userMessage", kw_only=True):
+class UserMessage(Item, tag="userMessage", kw_only=True, frozen=True):
     input: tuple[InputBlock, ...]
     text: str = ""
     by: By | None = None
 
 
-class AgentMessage(Item, tag="agentMessage", kw_only=True):
+class AgentMessage(Item, tag="agentMessage", kw_only=True, frozen=True):
     text: str = ""
     model: str = ""
 
 
-class Reasoning(Item, tag="reasoning", kw_only=True):
+class Reasoning(Item, tag="reasoning", kw_only=True, frozen=True):
     text: str = ""
     model: str = ""
 
 
-class ToolCallItem(Item, tag="toolCall", kw_only=True):
+class ToolCallItem(Item, tag="toolCall", kw_only=True, frozen=True):
     """`args` is the JSON text of the arguments (redacted); `error` is set for failed, refused or unknown calls."""
 
     call_id: str
@@ -101,7 +101,7 @@ class ToolCallItem(Item, tag="toolCall", kw_only=True):
     duration_ms: int | None = None
 
 
-class FileChange(Item, tag="fileChange", kw_only=True):
+class FileChange(Item, tag="fileChange", kw_only=True, frozen=True):
     path: str
     kind: Literal["created", "modified", "deleted"]
     diff: str = ""
@@ -109,29 +109,29 @@ class FileChange(Item, tag="fileChange", kw_only=True):
     removed: int = 0
 
 
-class PlanEntry(Wire):
+class PlanEntry(Wire, frozen=True):
     content: str
     status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
 
 
-class Plan(Item, tag="plan", kw_only=True):
+class Plan(Item, tag="plan", kw_only=True, frozen=True):
     entries: tuple[PlanEntry, ...] = ()
 
 
-class Subagent(Item, tag="subagent", kw_only=True):
+class Subagent(Item, tag="subagent", kw_only=True, frozen=True):
     child_session_id: str
     goal: str
     summary: str | None = None
 
 
-class Compaction(Item, tag="compaction", kw_only=True):
+class Compaction(Item, tag="compaction", kw_only=True, frozen=True):
     trigger: str
     before: int
     after: int
     summary: str | None = None
 
 
-class NoticeItem(Item, tag="notice", kw_only=True):
+class NoticeItem(Item, tag="notice", kw_only=True, frozen=True):
     level: Literal["info", "warning", "error"]
     code: str
     text: str
@@ -145,7 +145,7 @@ AnyItem: TypeAlias = (
 # --- rows that appear in snapshots and answers ----------------------------------------------------------------------
 
 
-class SessionSummary(Wire):
+class SessionSummary(Wire, frozen=True):
     """One row of a session list. `rev` grows with every option, rename and rewind."""
 
     session_id: str
@@ -165,7 +165,7 @@ class SessionSummary(Wire):
     snippet: str | None = None
 
 
-class QueueEntry(Wire):
+class QueueEntry(Wire, frozen=True):
     queue_id: str
     turn_id: str
     input: tuple[InputBlock, ...]
@@ -174,13 +174,13 @@ class QueueEntry(Wire):
     created_at: str = ""
 
 
-class PermissionOption(Wire):
+class PermissionOption(Wire, frozen=True):
     id: str
     kind: Literal["allow_once", "allow_session", "allow_always", "deny", "deny_always"]
     label: str
 
 
-class ToolCallAsk(Wire):
+class ToolCallAsk(Wire, frozen=True):
     """The call a permission is asked for, with its final arguments (redacted)."""
 
     id: str
@@ -191,7 +191,7 @@ class ToolCallAsk(Wire):
     risk: str = ""
 
 
-class Question(Wire):
+class Question(Wire, frozen=True):
     id: str
     text: str
     choices: tuple[str, ...] = ()
@@ -202,47 +202,47 @@ class Question(Wire):
 # --- event payloads -------------------------------------------------------------------------------------------------
 
 
-class EventData(Wire):
+class EventData(Wire, frozen=True):
     """Base of the `data` of hermes/event. `KIND` is the literal name on the wire."""
 
     KIND: ClassVar[str] = ""
 
 
-class SessionCreated(EventData):
+class SessionCreated(EventData, frozen=True):
     KIND: ClassVar[str] = "session.created"
     session: SessionSummary
 
 
-class SessionUpdated(EventData):
+class SessionUpdated(EventData, frozen=True):
     KIND: ClassVar[str] = "session.updated"
     session: SessionSummary
 
 
-class SessionOption(EventData):
+class SessionOption(EventData, frozen=True):
     KIND: ClassVar[str] = "session.option"
     id: str
     value: Any
     by: By | None = None
 
 
-class SessionError(EventData):
+class SessionError(EventData, frozen=True):
     KIND: ClassVar[str] = "session.error"
     error: Failure
 
 
-class CompactionStarted(EventData):
+class CompactionStarted(EventData, frozen=True):
     KIND: ClassVar[str] = "session.compaction.started"
     compaction_id: str
     trigger: str
 
 
-class CompactionDelta(EventData):
+class CompactionDelta(EventData, frozen=True):
     KIND: ClassVar[str] = "session.compaction.delta"
     compaction_id: str
     text: str
 
 
-class CompactionEnded(EventData):
+class CompactionEnded(EventData, frozen=True):
     KIND: ClassVar[str] = "session.compaction.ended"
     compaction_id: str
     before: int
@@ -250,21 +250,21 @@ class CompactionEnded(EventData):
     error: Failure | None = None
 
 
-class SessionRewound(EventData):
+class SessionRewound(EventData, frozen=True):
     KIND: ClassVar[str] = "session.rewound"
     to_item_id: str
     removed: int
     rev: int
 
 
-class TurnQueued(EventData):
+class TurnQueued(EventData, frozen=True):
     KIND: ClassVar[str] = "turn.queued"
     turn_id: str
     queue_id: str
     position: int
 
 
-class TurnStarted(EventData):
+class TurnStarted(EventData, frozen=True):
     KIND: ClassVar[str] = "turn.started"
     turn_id: str
     input: tuple[InputBlock, ...]
@@ -272,35 +272,35 @@ class TurnStarted(EventData):
     model: str = ""
 
 
-class TurnSteered(EventData):
+class TurnSteered(EventData, frozen=True):
     KIND: ClassVar[str] = "turn.steered"
     turn_id: str
     queue_id: str
     item_id: str
 
 
-class TurnSteerRequeued(EventData):
+class TurnSteerRequeued(EventData, frozen=True):
     KIND: ClassVar[str] = "turn.steerRequeued"
     turn_id: str
     queue_id: str
     new_turn_id: str
 
 
-class TurnRetrying(EventData):
+class TurnRetrying(EventData, frozen=True):
     KIND: ClassVar[str] = "turn.retrying"
     attempt: int
     delay_ms: int
     error: Failure
 
 
-class TurnCount(Wire):
+class TurnCount(Wire, frozen=True):
     """Rounds answered by a model and by middleware without one."""
 
     model: int = 0
     deterministic: int = 0
 
 
-class TurnEnded(EventData):
+class TurnEnded(EventData, frozen=True):
     """Exactly one per turn.started. `stop` says why a completed or limited turn stopped."""
 
     KIND: ClassVar[str] = "turn.ended"
@@ -313,19 +313,19 @@ class TurnEnded(EventData):
     turns: TurnCount = TurnCount()
 
 
-class QueueChanged(EventData):
+class QueueChanged(EventData, frozen=True):
     KIND: ClassVar[str] = "queue.changed"
     queue: tuple[QueueEntry, ...]
     queue_rev: int
     paused: bool = False
 
 
-class ItemStarted(EventData):
+class ItemStarted(EventData, frozen=True):
     KIND: ClassVar[str] = "item.started"
     item: AnyItem
 
 
-class ItemDelta(EventData):
+class ItemDelta(EventData, frozen=True):
     """`offset` counts code points already sent for `field`; provisional until item.completed."""
 
     KIND: ClassVar[str] = "item.delta"
@@ -334,23 +334,23 @@ class ItemDelta(EventData):
     offset: int
 
 
-class ItemProgress(EventData):
+class ItemProgress(EventData, frozen=True):
     KIND: ClassVar[str] = "item.progress"
     text: str = ""
     bytes: int | None = None
 
 
-class ItemCompleted(EventData):
+class ItemCompleted(EventData, frozen=True):
     KIND: ClassVar[str] = "item.completed"
     item: AnyItem
 
 
-class ItemDiscarded(EventData):
+class ItemDiscarded(EventData, frozen=True):
     KIND: ClassVar[str] = "item.discarded"
     reason: str = ""
 
 
-class RequestOpened(EventData):
+class RequestOpened(EventData, frozen=True):
     """A question to people; the same row stands in snapshots and hermes/request/list (protocol section 8)."""
 
     KIND: ClassVar[str] = "request.opened"
@@ -372,20 +372,20 @@ class RequestOpened(EventData):
     opened_at: str = ""
 
 
-class RequestSeen(EventData):
+class RequestSeen(EventData, frozen=True):
     KIND: ClassVar[str] = "request.seen"
     request_id: str
     by: By | None = None
 
 
-class RequestClock(EventData):
+class RequestClock(EventData, frozen=True):
     KIND: ClassVar[str] = "request.clock"
     request_id: str
     running: bool
     remaining_ms: int
 
 
-class RequestAnswered(EventData):
+class RequestAnswered(EventData, frozen=True):
     KIND: ClassVar[str] = "request.answered"
     request_id: str
     question_id: str
@@ -393,7 +393,7 @@ class RequestAnswered(EventData):
     by: By | None = None
 
 
-class RequestResolved(EventData):
+class RequestResolved(EventData, frozen=True):
     KIND: ClassVar[str] = "request.resolved"
     request_id: str
     outcome: Outcome
@@ -402,7 +402,7 @@ class RequestResolved(EventData):
     feedback: str | None = None
 
 
-class Notice(EventData):
+class Notice(EventData, frozen=True):
     KIND: ClassVar[str] = "notice"
     level: Literal["info", "warning", "error"]
     text: str
@@ -442,7 +442,7 @@ KINDS: dict[str, type[EventData]] = {
 }
 
 
-class Event(Wire):
+class Event(Wire, frozen=True):
     """Params of hermes/event as a client receives them. `data` stays undecoded until its kind is looked up."""
 
     session_id: str

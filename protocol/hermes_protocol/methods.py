@@ -24,14 +24,14 @@ Detail: TypeAlias = Literal["full", "final", "status"]
 Role: TypeAlias = Literal["controller", "observer"]
 
 
-class Empty(Wire):
+class Empty(Wire, frozen=True):
     """No fields."""
 
 
 # --- initialize -----------------------------------------------------------------------------------------------------
 
 
-class Client(Wire):
+class Client(Wire, frozen=True):
     """Who connects. `id` is a UUID the frontend keeps, so that a reconnect is recognised."""
 
     id: str = ""
@@ -40,12 +40,12 @@ class Client(Wire):
     role: Role = "controller"
 
 
-class EventOptions(Wire):
+class EventOptions(Wire, frozen=True):
     detail: Detail = "full"
     sessions: bool = False
 
 
-class Capabilities(Wire):
+class Capabilities(Wire, frozen=True):
     requests: tuple[str, ...] = ()
     events: EventOptions = EventOptions()
     telemetry: Literal["off", "metrics", "all"] = "off"
@@ -56,11 +56,11 @@ class Capabilities(Wire):
     experimental: tuple[str, ...] = ()
 
 
-class Auth(Wire):
+class Auth(Wire, frozen=True):
     token: str = ""
 
 
-class Hello(Wire):
+class Hello(Wire, frozen=True):
     """The native part of `initialize`: at the top level as `hermes`, or in `initializationOptions.hermes`."""
 
     protocol_versions: tuple[str, ...] = ("1.0",)
@@ -70,29 +70,29 @@ class Hello(Wire):
     takeover: bool = False
 
 
-class InitializationOptions(Wire):
+class InitializationOptions(Wire, frozen=True):
     hermes: Hello | None = None
 
 
-class InitializeParams(Wire):
+class InitializeParams(Wire, frozen=True):
     hermes: Hello | None = None
     initialization_options: InitializationOptions | None = None
     protocol_version: Any = None
 
 
-class ServerInfo(Wire):
+class ServerInfo(Wire, frozen=True):
     name: str
     version: str
 
 
-class Limits(Wire):
+class Limits(Wire, frozen=True):
     max_frame_bytes: int = 8_388_608
     max_inline_bytes: int = 65_536
     max_batch: int = 64
     max_in_flight: int = 64
 
 
-class Welcome(Wire):
+class Welcome(Wire, frozen=True):
     protocol_version: str
     boot_id: str
     build_id: str
@@ -104,15 +104,15 @@ class Welcome(Wire):
     request_kinds: tuple[str, ...]
 
 
-class ExperimentalCapabilities(Wire):
+class ExperimentalCapabilities(Wire, frozen=True):
     hermes: Welcome
 
 
-class ServerCapabilities(Wire):
+class ServerCapabilities(Wire, frozen=True):
     experimental: ExperimentalCapabilities
 
 
-class InitializeResult(Wire):
+class InitializeResult(Wire, frozen=True):
     server_info: ServerInfo
     capabilities: ServerCapabilities
 
@@ -120,7 +120,7 @@ class InitializeResult(Wire):
 # --- daemon -----------------------------------------------------------------------------------------------------------
 
 
-class ConnectionRow(Wire):
+class ConnectionRow(Wire, frozen=True):
     id: str
     client: str
     role: Role
@@ -130,12 +130,12 @@ class ConnectionRow(Wire):
     dialect: str = "native"
 
 
-class SessionCounts(Wire):
+class SessionCounts(Wire, frozen=True):
     live: int
     busy: int
 
 
-class Idle(Wire):
+class Idle(Wire, frozen=True):
     """`holders` names what keeps the daemon alive; `exits_in_s` counts down only while quiescent."""
 
     quiescent: bool
@@ -143,7 +143,7 @@ class Idle(Wire):
     holders: tuple[str, ...]
 
 
-class StatusResult(Wire):
+class StatusResult(Wire, frozen=True):
     pid: int
     boot_id: str
     build_id: str
@@ -164,52 +164,52 @@ class StatusResult(Wire):
     warnings: tuple[str, ...] = ()
 
 
-class PingParams(Wire):
+class PingParams(Wire, frozen=True):
     echo: Any = None
 
 
-class PingResult(Wire):
+class PingResult(Wire, frozen=True):
     monotonic_ms: float
     echo: Any = None
 
 
-class ShutdownParams(Wire):
+class ShutdownParams(Wire, frozen=True):
     mode: Literal["drain", "now"]
     deadline_s: float | None = None
     reason: str = ""
     restart: bool = False
 
 
-class ShutdownResult(Wire):
+class ShutdownResult(Wire, frozen=True):
     accepted: bool
     waiting_for: tuple[str, ...] = ()
 
 
-class LogsParams(Wire):
+class LogsParams(Wire, frozen=True):
     lines: int = 200
     level: Literal["debug", "info", "warning", "error"] | None = None
 
 
-class LogsResult(Wire):
+class LogsResult(Wire, frozen=True):
     lines: tuple[str, ...]
 
 
-class ReloadParams(Wire):
+class ReloadParams(Wire, frozen=True):
     what: tuple[Literal["config", "plugins", "tools"], ...] = ("config",)
 
 
-class ReloadResult(Wire):
+class ReloadResult(Wire, frozen=True):
     changed: tuple[str, ...]
     errors: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
 
-class SchemaParams(Wire):
+class SchemaParams(Wire, frozen=True):
     format: Literal["jsonschema", "openrpc"]
     experimental: bool = False
 
 
-class SchemaResult(Wire):
+class SchemaResult(Wire, frozen=True):
     document: Any
     schema_hash: str
 
@@ -217,7 +217,7 @@ class SchemaResult(Wire):
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-class SessionOptions(Wire):
+class SessionOptions(Wire, frozen=True):
     """Options of a session. `unattended` says what happens to questions nobody can see: wait, or deny."""
 
     model: str | None = None
@@ -227,11 +227,11 @@ class SessionOptions(Wire):
     thinking: str | None = None
 
 
-class SessionParams(Wire):
+class SessionParams(Wire, frozen=True):
     session_id: str
 
 
-class CreateParams(Wire):
+class CreateParams(Wire, frozen=True):
     cwd: str
     title: str = ""
     model: str | None = None
@@ -241,14 +241,14 @@ class CreateParams(Wire):
     key: str | None = None
 
 
-class CreateResult(Wire):
+class CreateResult(Wire, frozen=True):
     session: SessionSummary
     seq: int
     epoch: str
     duplicate: bool = False
 
 
-class ListParams(Wire):
+class ListParams(Wire, frozen=True):
     cursor: str | None = None
     limit: int = 50
     cwd: str | None = None
@@ -256,12 +256,12 @@ class ListParams(Wire):
     archived: bool | None = None
 
 
-class ListResult(Wire):
+class ListResult(Wire, frozen=True):
     sessions: tuple[SessionSummary, ...]
     next_cursor: str | None = None
 
 
-class GetResult(Wire):
+class GetResult(Wire, frozen=True):
     session: SessionSummary
     options: SessionOptions
     state: SessionState
@@ -269,19 +269,19 @@ class GetResult(Wire):
     head: int
 
 
-class Cursor(Wire):
+class Cursor(Wire, frozen=True):
     epoch: str
     seq: int
 
 
-class SubscribeParams(Wire):
+class SubscribeParams(Wire, frozen=True):
     session_id: str
     since: Cursor | None = None
     tail: int = 200
     detail: Detail | None = None
 
 
-class InFlight(Wire):
+class InFlight(Wire, frozen=True):
     """An open item: everything said so far; deltas continue at `offset` (code points of `text`)."""
 
     item: AnyItem
@@ -290,13 +290,13 @@ class InFlight(Wire):
     offset: int
 
 
-class OpenTurn(Wire):
+class OpenTurn(Wire, frozen=True):
     turn_id: str
     started_at: str
     input: tuple[InputBlock, ...]
 
 
-class Snapshot(Wire):
+class Snapshot(Wire, frozen=True):
     summary: SessionSummary
     options: SessionOptions
     rev: int
@@ -312,7 +312,7 @@ class Snapshot(Wire):
     older_cursor: str | None = None
 
 
-class SubscribeResult(Wire):
+class SubscribeResult(Wire, frozen=True):
     """The stream continues after `seq`; the first event's `prev` equals it."""
 
     mode: Literal["replay", "snapshot"]
@@ -322,7 +322,7 @@ class SubscribeResult(Wire):
     snapshot: Snapshot | None = None
 
 
-class ItemsParams(Wire):
+class ItemsParams(Wire, frozen=True):
     session_id: str
     before: str | None = None
     after: str | None = None
@@ -330,12 +330,12 @@ class ItemsParams(Wire):
     order: Literal["asc", "desc"] = "asc"
 
 
-class ItemsResult(Wire):
+class ItemsResult(Wire, frozen=True):
     items: tuple[AnyItem, ...]
     next_cursor: str | None = None
 
 
-class WaitParams(Wire):
+class WaitParams(Wire, frozen=True):
     session_id: str
     until: Literal["idle", "turn", "seq"]
     turn_id: str | None = None
@@ -343,13 +343,13 @@ class WaitParams(Wire):
     timeout_ms: int = 60_000
 
 
-class WaitResult(Wire):
+class WaitResult(Wire, frozen=True):
     state: SessionState
     seq: int
     reached: bool = True
 
 
-class SetOptionParams(Wire):
+class SetOptionParams(Wire, frozen=True):
     session_id: str
     id: str
     value: Any
@@ -357,31 +357,31 @@ class SetOptionParams(Wire):
     key: str | None = None
 
 
-class SetOptionResult(Wire):
+class SetOptionResult(Wire, frozen=True):
     options: SessionOptions
     rev: int
     seq: int
 
 
-class RenameParams(Wire):
+class RenameParams(Wire, frozen=True):
     session_id: str
     title: str
     expect_rev: int | None = None
     key: str | None = None
 
 
-class DeleteParams(Wire):
+class DeleteParams(Wire, frozen=True):
     session_id: str
     key: str | None = None
 
 
-class SearchParams(Wire):
+class SearchParams(Wire, frozen=True):
     query: str
     limit: int = 20
     cwd: str | None = None
 
 
-class SearchHit(Wire):
+class SearchHit(Wire, frozen=True):
     session_id: str
     item_id: str
     title: str
@@ -390,14 +390,14 @@ class SearchHit(Wire):
     at: str
 
 
-class SearchResult(Wire):
+class SearchResult(Wire, frozen=True):
     hits: tuple[SearchHit, ...]
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
-class TurnOptions(Wire):
+class TurnOptions(Wire, frozen=True):
     """For one turn only; session options stand where a field is absent."""
 
     model: str | None = None
@@ -405,7 +405,7 @@ class TurnOptions(Wire):
     tools: tuple[str, ...] | None = None
 
 
-class SubmitParams(Wire):
+class SubmitParams(Wire, frozen=True):
     session_id: str
     input: tuple[InputBlock, ...]
     key: str
@@ -415,7 +415,7 @@ class SubmitParams(Wire):
     options: TurnOptions = TurnOptions()
 
 
-class SubmitResult(Wire):
+class SubmitResult(Wire, frozen=True):
     disposition: Literal["started", "queued", "steered"]
     turn_id: str
     seq: int
@@ -424,7 +424,7 @@ class SubmitResult(Wire):
     duplicate: bool = False
 
 
-class InterruptParams(Wire):
+class InterruptParams(Wire, frozen=True):
     session_id: str
     turn_id: str | None = None
     queue: Literal["keep", "pause", "clear"] = "keep"
@@ -432,24 +432,24 @@ class InterruptParams(Wire):
     key: str | None = None
 
 
-class InterruptResult(Wire):
+class InterruptResult(Wire, frozen=True):
     status: Literal["interrupting", "alreadyEnding", "notActive"]
     seq: int
     turn_id: str | None = None
 
 
-class QueueParams(Wire):
+class QueueParams(Wire, frozen=True):
     session_id: str
 
 
-class QueueRemoveParams(Wire):
+class QueueRemoveParams(Wire, frozen=True):
     session_id: str
     queue_id: str
     expect_queue_rev: int | None = None
     key: str | None = None
 
 
-class QueueResult(Wire):
+class QueueResult(Wire, frozen=True):
     queue: tuple[QueueEntry, ...]
     queue_rev: int
     paused: bool
@@ -458,22 +458,22 @@ class QueueResult(Wire):
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-class RequestListParams(Wire):
+class RequestListParams(Wire, frozen=True):
     session_id: str | None = None
 
 
-class RequestListResult(Wire):
+class RequestListResult(Wire, frozen=True):
     requests: tuple[RequestOpened, ...]
 
 
-class ClarifyAnswer(Wire):
+class ClarifyAnswer(Wire, frozen=True):
     choice: str | None = None
     choices: tuple[str, ...] | None = None
     text: str | None = None
     skip: bool = False
 
 
-class Answer(Wire):
+class Answer(Wire, frozen=True):
     """Shapes by kind (decisions 8): permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values};
     clientTool {result}|{error}; any {decline: true}."""
 
@@ -487,26 +487,26 @@ class Answer(Wire):
     decline: bool = False
 
 
-class AnswerParams(Wire):
+class AnswerParams(Wire, frozen=True):
     request_id: str
     answer: Answer
     key: str | None = None
 
 
-class AnswerResult(Wire):
+class AnswerResult(Wire, frozen=True):
     status: Literal["accepted"]
     seq: int
     outcome: str = ""
 
 
-class SeenParams(Wire):
+class SeenParams(Wire, frozen=True):
     request_id: str
 
 
 # --- tools, models, config, blobs -------------------------------------------------------------------------------------
 
 
-class ToolRow(Wire):
+class ToolRow(Wire, frozen=True):
     name: str
     toolset: str
     description: str
@@ -517,26 +517,26 @@ class ToolRow(Wire):
     last_error: str | None = None
 
 
-class ToolListParams(Wire):
+class ToolListParams(Wire, frozen=True):
     session_id: str | None = None
 
 
-class ToolListResult(Wire):
+class ToolListResult(Wire, frozen=True):
     tools: tuple[ToolRow, ...]
 
 
-class MiddlewareRow(Wire):
+class MiddlewareRow(Wire, frozen=True):
     point: str
     style: str
     owner: str
     order: int
 
 
-class MiddlewareListResult(Wire):
+class MiddlewareListResult(Wire, frozen=True):
     middleware: tuple[MiddlewareRow, ...]
 
 
-class ModelRow(Wire):
+class ModelRow(Wire, frozen=True):
     """One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason."""
 
     id: str
@@ -549,52 +549,52 @@ class ModelRow(Wire):
     note: str = ""
 
 
-class ModelsParams(Wire):
+class ModelsParams(Wire, frozen=True):
     probe: bool = False
 
 
-class ModelsResult(Wire):
+class ModelsResult(Wire, frozen=True):
     models: tuple[ModelRow, ...]
     default: str
 
 
-class BlobReadParams(Wire):
+class BlobReadParams(Wire, frozen=True):
     blob_id: str
     offset: int = 0
     limit: int = 65_536
     encoding: Literal["utf8", "base64"] = "utf8"
 
 
-class BlobReadResult(Wire):
+class BlobReadResult(Wire, frozen=True):
     data: str
     eof: bool
     total: int
     next_offset: int
 
 
-class ConfigGetParams(Wire):
+class ConfigGetParams(Wire, frozen=True):
     path: str = ""
 
 
-class ConfigGetResult(Wire):
+class ConfigGetResult(Wire, frozen=True):
     value: Any
     source: str
 
 
-class UsageParams(Wire):
+class UsageParams(Wire, frozen=True):
     session_id: str | None = None
 
 
-class UsageResult(Wire):
+class UsageResult(Wire, frozen=True):
     usage: Usage
     turns: int
 
 
-class CancelParams(Wire):
+class CancelParams(Wire, frozen=True):
     id: str | int
 
 
-class Method(Wire):
+class Method(Wire, frozen=True):
     """One row of METHODS. `mutates` methods accept `key`."""
 
     params: type
@@ -645,30 +645,30 @@ NOTIFICATIONS: dict[str, type] = {
 }
 
 
-class DesyncParams(Wire):
+class DesyncParams(Wire, frozen=True):
     session_id: str
     last_seq: int
     reason: Literal["lag", "journal"]
 
 
-class LagParams(Wire):
+class LagParams(Wire, frozen=True):
     session_id: str
     detail: Literal["final", "full"]
 
 
-class SessionChangedParams(Wire):
+class SessionChangedParams(Wire, frozen=True):
     session_id: str
     summary: SessionSummary
 
 
-class DaemonStateParams(Wire):
+class DaemonStateParams(Wire, frozen=True):
     state: Literal["ready", "draining", "stopping"]
     reason: str = ""
     restart: bool = False
     deadline_s: float | None = None
 
 
-class LogMessageParams(Wire):
+class LogMessageParams(Wire, frozen=True):
     type: int
     message: str
 
