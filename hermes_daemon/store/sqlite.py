@@ -69,6 +69,10 @@ class SqliteStore:
     def health(self) -> str:
         return self._writer.health
 
+    async def health_other_than(self, seen: str) -> str:
+        """Wait until `health` is another than `seen`, or the store is closed, and return it."""
+        return await self._writer.health_other_than(seen)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         return self._database.warnings
