@@ -33,7 +33,7 @@ class SqliteStore:
     def __init__(self, database: Database, settings: DatabaseSettings, clock: Clock) -> None:
         self._database = database
         self._writer = Writer(database, Housekeeping(settings, clock, database.index), clock)
-        self._read = Reader(database.connect(), database.path)
+        self._read = Reader(database.connect(), database.path, database.suspect)
 
     @classmethod
     def open(cls, path: str, settings: DatabaseSettings, clock: Clock) -> SqliteStore:

@@ -267,7 +267,7 @@ class Writer:
 
     def _repair_index(self) -> bool:
         try:
-            self._database.index.rebuild(self._connected())
+            self._database.index.repair(self._connected())
         except sqlite3.Error:
             return False
         return True
