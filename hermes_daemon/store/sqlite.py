@@ -33,7 +33,7 @@ class SqliteStore:
     def __init__(self, database: Database, settings: DatabaseSettings, clock: Clock) -> None:
         self._database = database
         self._writer = Writer(database, Housekeeping(settings, clock, database.index), clock)
-        self._read = Reader(database.connect(), database.path)
+        self._read = Reader(database.connect(), database.path, database.suspect)
 
     @classmethod
     def open(cls, path: str, settings: DatabaseSettings, clock: Clock) -> SqliteStore:
@@ -68,6 +68,10 @@ class SqliteStore:
     @property
     def health(self) -> str:
         return self._writer.health
+
+    async def health_other_than(self, seen: str) -> str:
+        """Wait until `health` is another than `seen`, or the store is closed, and return it."""
+        return await self._writer.health_other_than(seen)
 
     @property
     def warnings(self) -> tuple[str, ...]:
