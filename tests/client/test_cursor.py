@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.client_journal import Journal
 
 from hermes_client.cursor import advance
 from hermes_protocol.methods import Cursor
+from tests.support.client_journal import Journal
 
 
 def journal_of(count: int) -> Journal:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.client_journal import Journal
 
 from hermes_client.view import View, apply, empty, from_snapshot, shown_output
 from hermes_protocol import events as e
+from tests.support.client_journal import Journal
 
 
 def fold(view: View, events: list[e.Event]) -> View:
@@ -24,9 +24,10 @@ def all_of(journal: Journal) -> View:
 
 
 ACTIONS = (
-    "start_turn end_turn start_message start_reasoning start_call delta delta delta complete complete_other_text "
-    "discard ask clock resolve enqueue dequeue pause update option start_compaction end_compaction"
-).split()
+    *("start_turn", "end_turn", "start_message", "start_reasoning", "start_call", "delta", "delta", "delta"),
+    *("complete", "complete_other_text", "discard", "ask", "clock", "resolve", "enqueue", "dequeue", "pause"),
+    *("update", "option", "start_compaction", "end_compaction"),
+)
 
 
 def act(journal: Journal, action: str, draw: st.DataObject) -> None:

@@ -114,7 +114,9 @@ class Journal:
         self.open[item_id] = (field, so_far + text)
         self.emit(e.ItemDelta(field, text, len(so_far)), turn_id=self.turn_id, item_id=item_id)
 
-    def complete(self, item_id: str, *, text: str | None = None, status: e.ItemStatus = "completed", **more: Any) -> None:
+    def complete(
+        self, item_id: str, *, text: str | None = None, status: e.ItemStatus = "completed", **more: Any
+    ) -> None:
         """`text` is the final text when it differs from what the deltas said."""
         _, so_far = self.open.pop(item_id)
         final = so_far if text is None else text

@@ -19,5 +19,5 @@ async def find_or_start(profile: str | None = None) -> str:
 
 def _find_or_start(profile: str | None) -> str:
     where = local_address.resolve(profile=profile)
-    spawn.connect_or_start(where).close()
+    spawn.connect_or_start(where, "hermes-client").close()
     return where.socket_path
