@@ -14,6 +14,7 @@ import msgspec
 from hermes_client import view as views
 from hermes_client.connection import Connection, State
 from hermes_client.cursor import advance
+from hermes_client.environment import session_environment
 from hermes_client.view import View
 from hermes_client.wire import Disconnected
 from hermes_protocol import methods as m
@@ -93,13 +94,16 @@ class Session:
         env: dict[str, str] | None = None,
         tail: int = 200,
     ) -> Session:
-        """A new session in folder `cwd` (None: the current one), durable before this returns, and followed."""
+        """A new session in folder `cwd` (None: the current one), durable before this returns, and followed.
+
+        `env` None gives its commands what `environment.session_environment` takes from this process.
+        """
         params = m.CreateParams(
             cwd=os.path.abspath(cwd or os.getcwd()),  # noqa: ASYNC240 (reads no disk)
             title=title,
             model=model,
             options=options or m.SessionOptions(),
-            env=env or {},
+            env=session_environment() if env is None else env,
             key=uuid.uuid4().hex,
         )
         made = await connection.request("hermes/session/create", params, m.CreateResult, resend=True)

@@ -70,16 +70,20 @@ class Chat:
         self._following = self.start(self._follow(stream))
 
     async def end(self) -> None:
-        """Detach; a session of ours in which nothing was said is removed."""
+        """Detach and disconnect; a session of ours in which nothing was said is removed."""
+        await self.detach()
+        with contextlib.suppress(ProtocolError, Disconnected, TimeoutError):
+            async with asyncio.timeout(2):
+                await self._forget_if_empty()
+        await self.connection.close()
+
+    async def detach(self) -> None:
+        """Stop following and sending; what could not be sent is shown."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for text in self.sending:
             self._face.print(self.painter.note(f"not sent: {text}", "warning"))
-        with contextlib.suppress(ProtocolError, Disconnected, TimeoutError):
-            async with asyncio.timeout(2):
-                await self._forget_if_empty()
-        await self.connection.close()
 
     async def _forget_if_empty(self) -> None:
         view = self.session.view

@@ -38,7 +38,7 @@ async def _chat(options: ChatOptions) -> int:
     connection = await Connection.open(client=client, capabilities=capabilities, profile=options.profile)
     try:
         session, made = await _session(connection, options)
-        look = await _look(connection)
+        look = await look_of(connection)
     except BaseException:
         await connection.close()
         raise
@@ -111,7 +111,7 @@ def _options(options: ChatOptions) -> SessionOptions:
     return SessionOptions(mode="off" if options.yolo else None, toolsets=options.toolsets)
 
 
-async def _look(connection: Connection) -> Look:
+async def look_of(connection: Connection) -> Look:
     """How things are shown: the daemon's `display` settings, and what this terminal can do."""
     from hermes_protocol import methods as m
     from hermes_protocol.errors import ProtocolError
