@@ -23,7 +23,7 @@ from hermes_daemon.store.database import Database
 from hermes_daemon.store.housekeeping import Housekeeping
 from hermes_daemon.store.reader import Reader
 from hermes_daemon.store.writer import Writer
-from hermes_protocol.content import Message
+from hermes_protocol.content import Message, Usage
 from hermes_protocol.methods import SearchHit
 
 
@@ -104,6 +104,9 @@ class SqliteStore:
             "messages": self._read.number("SELECT count(*) FROM messages"),
             "bytes": self._read.number("PRAGMA page_count") * self._read.number("PRAGMA page_size"),
         }
+
+    def usage(self, session_id: str | None) -> tuple[Usage, int]:
+        return ledger.usage(self._read, session_id)
 
     # --- content ------------------------------------------------------------------------------------------------------
 

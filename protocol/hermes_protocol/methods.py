@@ -440,6 +440,7 @@ class InterruptResult(Wire, frozen=True):
 
 class QueueParams(Wire, frozen=True):
     session_id: str
+    key: str | None = None
 
 
 class QueueRemoveParams(Wire, frozen=True):
