@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import importlib.util
 import os
 import time
@@ -241,6 +240,8 @@ class Catalog:
         return list(dict.fromkeys(ids))
 
     def _unknown(self, wanted: str, near: list[str] | None = None, hint: str = "") -> Refused:
+        import difflib  # only for a mistake
+
         known = self._known()
         near = near or difflib.get_close_matches(wanted, known, 3, 0.5)
         if not near:

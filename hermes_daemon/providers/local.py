@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import secrets
 import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -42,6 +40,7 @@ class _Child:
         self.chat: OpenAIChat | None = None
         self.users = 0
         self.idle: asyncio.TimerHandle | None = None
+        self.addressed = asyncio.Event()  # nobody reads its standard output any more
         self.ended: asyncio.Task[None] | None = None
         self._words = ""
 
@@ -162,7 +161,7 @@ class Local:
                 f"`hermes models pull {name}` fetches it" if name == "smollm2" else "`hermes models pull` fetches it"
             )
             raise _failure(f"The local model {name} is not in {self._models_dir}: {advice}.")
-        marker, key = f"hermes-local-{secrets.token_hex(8)}", secrets.token_urlsafe(24)
+        marker, key = f"hermes-local-{os.urandom(8).hex()}", os.urandom(24).hex()
         log = _open_log(self._log_path)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -177,12 +176,16 @@ class Local:
             log.close()
             raise _failure(f"The local model's process did not start: {error}.") from error
         child = _Child(name, process, log, os.fstat(log.fileno()).st_size)
-        child.ended = asyncio.get_running_loop().create_task(self._watch(child))
+        # Written down before anything else, and before its end can be.
+        recording = self._record(process.pid, marker, name)
+        child.ended = asyncio.get_running_loop().create_task(self._watch(child, recording))
         self._children[name] = child
         try:
-            if self._processes is not None:
-                await self._processes.started(process.pid, marker, f"local model {name}")
-            url = await self._address(child, path, key)
+            try:
+                await asyncio.shield(recording)
+                url = await self._address(child, path, key)
+            finally:
+                child.addressed.set()
         except BaseException:
             await self._stop(child)
             raise
@@ -198,7 +201,7 @@ class Local:
         orders = {"model": path, "context_length": self._settings.context_length, "api_key": key}
         orders["threads"] = self._settings.threads
         with contextlib.suppress(ConnectionError):  # its silence below tells why
-            process.stdin.write(json.dumps(orders).encode() + b"\n")
+            process.stdin.write(msgspec.json.encode(orders) + b"\n")
             await process.stdin.drain()
         try:
             async with asyncio.timeout(self._settings.start_timeout or None):
@@ -214,17 +217,29 @@ class Local:
         words = child.last_words() or said.get("reason") or "it said nothing"
         raise _failure(f"The local model {child.name} ({path}) did not load: {words}")
 
-    async def _watch(self, child: _Child) -> None:
+    def _record(self, pid: int, marker: str, name: str) -> asyncio.Task[None]:
+        async def record() -> None:
+            if self._processes is not None:
+                await self._processes.started(pid, marker, f"local model {name}")
+
+        return asyncio.get_running_loop().create_task(record())
+
+    async def _watch(self, child: _Child, recording: asyncio.Task[None]) -> None:
         """Wait for the end of a process, whoever ends it, and forget it."""
         await child.process.wait()
-        child.close_log()
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError):
             os.killpg(child.process.pid, signal.SIGKILL)  # what it may have left behind in its group
+        await child.addressed.wait()
+        await _close_pipes(child.process)
+        child.close_log()
         if self._children.get(child.name) is child:
             del self._children[child.name]
         if child.idle is not None:
             child.idle.cancel()
-        if self._processes is not None:
+        if child.chat is not None and child.users == 0:
+            await child.chat.close()
+        await asyncio.wait([recording])
+        if self._processes is not None and recording.exception() is None:
             await self._processes.ended(child.process.pid)
 
     async def _stop(self, child: _Child) -> None:
@@ -240,8 +255,6 @@ class Local:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.process.pid, signal.SIGKILL)
             await child.ended
-        if child.chat is not None:
-            await child.chat.close()
 
     async def _explained(self, child: _Child, failure: ProviderFailure) -> ProviderFailure:
         """A failure of the loopback connection in terms of the model's process."""
@@ -264,6 +277,16 @@ class Local:
         return _failure(f"The local model's process {how}; it starts anew with the next request.{said}", retryable=True)
 
 
+async def _close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Let go of the pipes to a process that has ended; the event loop does so when they are read to their end."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    await process.stdout.read()
+    process.stdin.close()
+    with contextlib.suppress(ConnectionError):
+        await process.stdin.wait_closed()
+
+
 def _failure(message: str, *, retryable: bool = False) -> ProviderFailure:
     return ProviderFailure("local", message, provider="local", retryable=retryable)
 
@@ -281,7 +304,7 @@ def _open_log(path: str | None) -> IO[bytes]:
 
 def _decoded(line: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(line)
-    except ValueError:
+        said = msgspec.json.decode(line)
+    except msgspec.DecodeError:
         return {}
     return said if isinstance(said, dict) else {}
