@@ -63,7 +63,7 @@ def _attempt(client: httpx.Client, url: str, part: str, progress: Callable[[str]
         done = have if goes_on else 0
         told = -1
         with open(part, "ab" if goes_on else "wb") as file:
-            for data in response.iter_bytes(1 << 18):
+            for data in response.iter_bytes():  # as they come: a block being filled would be lost in a break
                 file.write(data)
                 done += len(data)
                 percent = done * 100 // total if total else 0
@@ -75,7 +75,8 @@ def _attempt(client: httpx.Client, url: str, part: str, progress: Callable[[str]
 
 def _total(headers: Mapping[str, str], offset: int) -> int | None:
     length = headers.get("content-length", "")
-    return offset + int(length) if length.isdecimal() else None
+    packed = headers.get("content-encoding", "identity") != "identity"
+    return offset + int(length) if length.isdecimal() and not packed else None
 
 
 def _strong(etag: str) -> str:
