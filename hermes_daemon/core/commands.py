@@ -62,11 +62,25 @@ class Command(msgspec.Struct, frozen=True):
         return " ".join([self.program, *self.words[1:], *redirects]).strip()
 
 
-def read_commands(text: str, cwd: str = "", home: str = "") -> tuple[Command, ...]:
-    """Every simple command of the line, in order, outer before inner."""
+class Parsed(msgspec.Struct, frozen=True):
+    """`commands` in order, outer before inner; `scripts` are all texts a shell would read, the line itself first.
+    `whole` is false when the line is nested or long beyond what is read."""
+
+    commands: tuple[Command, ...]
+    scripts: tuple[str, ...]
+    whole: bool = True
+
+
+def parse_line(text: str, cwd: str = "", home: str = "") -> Parsed:
+    """Every simple command of the line, also inside substitutions, wrappers and payloads."""
     reader = _Reader(home)
     reader.script(text, cwd, 0, nested=False)
-    return tuple(reader.found)
+    return Parsed(tuple(reader.found), tuple(reader.scripts), reader.whole)
+
+
+def read_commands(text: str, cwd: str = "", home: str = "") -> tuple[Command, ...]:
+    """The commands of `parse_line`."""
+    return parse_line(text, cwd, home).commands
 
 
 def is_simple(text: str) -> bool:
@@ -87,17 +101,22 @@ def program_of_last(text: str) -> str:
 class _Reader:
     def __init__(self, home: str) -> None:
         self.found: list[Command] = []
+        self.scripts: list[str] = []
+        self.whole = True
         self.home = home
         self.variables: dict[str, str] = {"IFS": " ", "HOME": home or "~"}
 
     def script(self, text: str, cwd: str, depth: int, *, nested: bool, fed_by: tuple[str, ...] = ()) -> None:
-        if depth > _DEPTH or len(self.found) > _MOST:
+        if not self.room(depth):
             return
+        self.scripts.append(text)
         lexed = lex(text)
         pending: list[Word] = []
         redirects: list[Redirect] = []
         pipe: tuple[str, ...] = fed_by
         for token in [*lexed.tokens, Operator("\n")]:
+            if not self.room(depth):
+                return
             if isinstance(token, Word):
                 pending.append(token)
             elif token.target is not None:
@@ -144,10 +163,14 @@ class _Reader:
         for script in inner.scripts:
             self.script(script, cwd, depth + 1, nested=True)
         for words in inner.commands:
-            if len(self.found) <= _MOST and depth < _DEPTH:
+            if self.room(depth + 1):
                 found = Command(tuple(words), inner.assignments, (), cwd, command.fed_by, True)
                 self.found.append(found)
                 self.inside(found, depth + 1)
+
+    def room(self, depth: int) -> bool:
+        self.whole = self.whole and depth <= _DEPTH and len(self.found) <= _MOST
+        return self.whole
 
     def moved(self, words: list[str], cwd: str) -> str:
         """The folder after the command: a plain `cd` or `pushd` moves, anything else stays."""

@@ -155,7 +155,7 @@ class _Lexer:
             elif self.text.startswith('$"', self.at):
                 self.at += 1
                 pieces.append(self.double_quoted())
-            elif (found := self.substitution()) is not None and found:
+            elif found := self.arithmetic() or self.substitution():
                 pieces.append(found)
             elif name := _NAME.match(self.text, self.at):
                 pieces.append(f"\x00{name.group(1) or name.group(2)}\x00")
@@ -193,7 +193,7 @@ class _Lexer:
                 following = self.text[self.at + 1 : self.at + 2]
                 pieces.append("" if following == "\n" else following if following in '"\\$`' else character + following)
                 self.at += 2
-            elif found := self.substitution():
+            elif found := self.arithmetic() or self.substitution():
                 pieces.append(found)
             elif name := _NAME.match(self.text, self.at):
                 pieces.append(f"\x00{name.group(1) or name.group(2)}\x00")
@@ -204,11 +204,20 @@ class _Lexer:
         self.at += 1
         return "".join(pieces)
 
+    def arithmetic(self) -> str:
+        """Take a `$((…))` here; its text, empty when there is none."""
+        if not self.text.startswith("$((", self.at):
+            return ""
+        start, end = self.at, _closing(self.text, self.at + 2)
+        inner = _Lexer(self.text[start + 3 : end])
+        inner.document()
+        self.substitutions += inner.substitutions
+        self.at = end + 1
+        return self.text[start : self.at]
+
     def substitution(self) -> str:
         """Take a `$(…)`, `` `…` ``, `<(…)` or `>(…)` here; its text as written, empty when there is none."""
         text, at = self.text, self.at
-        if text.startswith("$((", at):
-            return ""
         if text.startswith(("$(", "<(", ">("), at):
             end = _closing(text, at + 2)
             self.substitutions.append(text[at + 2 : end])
