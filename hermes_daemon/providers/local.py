@@ -189,7 +189,9 @@ class Local:
         except BaseException:
             await self._stop(child)
             raise
-        settings = ProviderSettings(base_url=f"{url}/v1", api_key_env="key", stall_timeout=STALL_S)
+        # The engine closes a connection behind each stream: one that looks kept may be gone the next moment.
+        close = {"connection": "close"}
+        settings = ProviderSettings(base_url=f"{url}/v1", api_key_env="key", stall_timeout=STALL_S, headers=close)
         child.chat = OpenAIChat("local", settings, lambda _: key, extra=SAMPLING)
         return child
 
@@ -199,7 +201,7 @@ class Local:
         assert process.stdin is not None
         assert process.stdout is not None
         orders = {"model": path, "context_length": self._settings.context_length, "api_key": key}
-        orders["threads"] = self._settings.threads
+        orders["threads"] = self._settings.threads or _threads()
         with contextlib.suppress(ConnectionError):  # its silence below tells why
             process.stdin.write(msgspec.json.encode(orders) + b"\n")
             await process.stdin.drain()
@@ -285,6 +287,13 @@ async def _close_pipes(process: asyncio.subprocess.Process) -> None:
     process.stdin.close()
     with contextlib.suppress(ConnectionError):
         await process.stdin.wait_closed()
+
+
+def _threads() -> int:
+    """All processors but one. The engine's threads wait for each other busily: where something else takes a processor
+    from one of them, all slow down, on two processors more than tenfold."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(usable - 1, 1)
 
 
 def _failure(message: str, *, retryable: bool = False) -> ProviderFailure:
