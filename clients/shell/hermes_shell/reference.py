@@ -57,10 +57,7 @@ DAEMON = """\
 
 def page() -> str:
     """The whole page as Markdown."""
-    parts = [HEAD]
-    for command in all_commands():
-        parts.append("\n".join(_section(command)))
-    return "\n".join([*parts, DAEMON])
+    return "\n".join([HEAD, *("\n".join(_section(command)) for command in all_commands()), DAEMON])
 
 
 def _section(command: Command) -> list[str]:
