@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+from hermes_local import locks, state_file
 from hermes_local.address import Address, resolve
 
 PATHS = [path for path in sys.path if path]
@@ -36,6 +42,27 @@ class Shell:
         Path(address.runtime_dir).mkdir(mode=0o700, exist_ok=True)
         return address
 
+    def __enter__(self) -> Shell:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End whatever daemon was started, and wait for its lock."""
+        self.kill_daemon()
+
+    def daemon_pid(self) -> int | None:
+        """The pid that the owner's lock file names, while the lock is held."""
+        path = self.address.lock_path
+        return state_file.read(path).get("pid") if locks.is_locked(path) else None
+
+    def kill_daemon(self) -> int | None:
+        """kill -9 the daemon and wait until the kernel has dropped its lock; its pid."""
+        pid = self.daemon_pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: not locks.is_locked(self.address.lock_path))
+        return pid
+
     def start(self, *words: str, module: str = "hermes_shell") -> subprocess.Popen[str]:
         """The command, running, with pipes."""
         return subprocess.Popen(
@@ -53,3 +80,11 @@ class Shell:
         with self.start(*words, module=module) as child:
             out, err = child.communicate(stdin, timeout=60)
         return subprocess.CompletedProcess(words, child.returncode, out, err)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Return as soon as `condition` holds; fail after a generous time that only a hang can use up."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the awaited condition never came"
+        select.select((), (), (), 0.01)
