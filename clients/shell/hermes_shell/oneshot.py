@@ -193,6 +193,8 @@ class OneShot:
 
 def _question(options: ChatOptions) -> str:
     from_stdin = options.query in (None, "-")
+    if from_stdin and os.isatty(0):
+        write_all(STDERR, "hermes: reading the question from the terminal; Ctrl-D ends it\n")
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if from_stdin else str(options.query)
     if not text.strip():
         from hermes_local.arguments import UsageError
