@@ -161,7 +161,7 @@ def _models(found: Given) -> Check:
         )
     if row.get("state", "ready") != "ready":
         advice = "`hermes models pull smollm2`, or configure a provider (docs/howto/models.md)"
-        return Check("model", "warn", f"{default}: {row['state']} {row.get('note', '')}".rstrip(), advice)
+        return Check("model", "warn", f"{default} is {row['state']}", advice)
     return Check("model", "ok", f"{default} {row.get('note', '')}".rstrip())
 
 
