@@ -16,7 +16,7 @@ from hermes_local.arguments import Command, Option, UsageError, parse, spell
 from hermes_local.spawn import EXIT_TRY_AGAIN, EXIT_UNAVAILABLE, DaemonUnavailable
 
 if TYPE_CHECKING:
-    import asyncio
+    from asyncio import AbstractEventLoop
 
 PROGRAM = "hermes-daemon"
 PROFILE = Option("profile", "the profile whose daemon is meant", value="PROFILE", short="p")
@@ -130,7 +130,7 @@ def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd
         owner.release()
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _loop_factory() -> Callable[[], AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
