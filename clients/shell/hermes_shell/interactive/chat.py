@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 
@@ -92,23 +94,28 @@ class Chat:
             params = m.DeleteParams(self.session.session_id)
             await self.connection.request("hermes/session/delete", params, m.Empty)
 
-    def start(self, work: object) -> asyncio.Task[None]:
-        """Run a coroutine beside everything else; its error becomes a line."""
-        task = asyncio.get_running_loop().create_task(self._told(work))
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine beside everything else; an error it ends with becomes a line."""
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
 
-    async def _told(self, work: object) -> None:
-        assert asyncio.iscoroutine(work)
-        try:
-            await work
-        except ProtocolError as refused:
-            self.say(sentence(refused), "error")
-        except Disconnected as gone:
-            self.say(f"not done: {gone}", "error")
-        except OSError as failed:
-            self.say(f"{failed.filename or ''}: {failed.strerror or failed}".lstrip(": "), "error")
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        match error:
+            case None:
+                return
+            case ProtocolError():
+                self.say(sentence(error), "error")
+            case Disconnected():
+                self.say(f"not done: {error}", "error")
+            case OSError():
+                self.say(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), "error")
+            case _:
+                # A bug of ours: the chat lives on, and whoever reports it has something to report.
+                self.say(f"unexpected: {type(error).__name__}: {error}", "error")
 
     # --- what the person does -----------------------------------------------------------------------------------------
 
