@@ -10,7 +10,7 @@ import argparse
 import difflib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,30 +34,26 @@ def outputs() -> dict[str, str]:
     }
 
 
-def main(argv: Sequence[str]) -> int:
-    """0 when all is written or up to date, 1 when --check found a difference."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def write(files: Mapping[str, str], root: Path, argv: Sequence[str], about: str | None) -> int:
+    """The command line of a generator of `files` below `root`: 0 when all is written or up to date, 1 when --check
+    found a difference."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file would change")
     check = parser.parse_args(argv).check
-    stale = {path: text for path, text in outputs().items() if _current(path) != text}
-    for path, text in stale.items():
+    current = {path: (root / path).read_text(encoding="utf-8") if (root / path).exists() else "" for path in files}
+    stale = [path for path, text in files.items() if current[path] != text]
+    for path in stale:
         if check:
-            lines = difflib.unified_diff(
-                _current(path).splitlines(True), text.splitlines(True), path, f"{path} as generated", n=1
-            )
+            old, new = current[path].splitlines(True), files[path].splitlines(True)
+            lines = difflib.unified_diff(old, new, path, f"{path} as generated", n=1)
             sys.stdout.writelines(list(lines)[:40])
         else:
-            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-            (ROOT / path).write_text(text, encoding="utf-8")
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(files[path], encoding="utf-8")
             print(f"wrote {path}")
     if check and stale:
         print(f"{len(stale)} generated files are out of date: run `make gen`", file=sys.stderr)
     return 1 if check and stale else 0
-
-
-def _current(path: str) -> str:
-    file = ROOT / path
-    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def _json(document: object) -> str:
@@ -65,4 +61,4 @@ def _json(document: object) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(write(outputs(), ROOT, sys.argv[1:], __doc__))

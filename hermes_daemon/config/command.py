@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from hermes_daemon.config.edit import annotation, from_words
 from hermes_daemon.config.live import Configuration, parse_path
 from hermes_daemon.core.ports import Refused
+from hermes_local.address import AddressError, resolve
 
 USAGE = """\
 usage: hermes-daemon config get [KEY] [--json]   the value in force and where it comes from; all of them without KEY
@@ -35,21 +36,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str] | None = None, out: Tex
     if len(words) not in counts.get(words[0], ()):
         print(USAGE, end="", file=sys.stderr)
         return 2
-    configuration = Configuration(home(environ), environ)
     try:
+        configuration = Configuration(resolve(environ).home, environ)
         return _run(words, "--json" in argv, configuration, out)
-    except Refused as refused:
-        print(f"hermes-daemon config: {refused}", file=sys.stderr)
+    except (Refused, AddressError) as error:
+        print(f"hermes-daemon config: {error}", file=sys.stderr)
         return 1
-
-
-def home(environ: Mapping[str, str]) -> str:
-    """Where everything of this user and profile lies."""
-    import platformdirs
-
-    root = environ.get("HERMES_HOME") or platformdirs.user_data_dir("hermes-daemon", appauthor=False)
-    profile = environ.get("HERMES_PROFILE")
-    return os.path.join(root, "profiles", profile) if profile else root
 
 
 def _run(words: list[str], as_json: bool, configuration: Configuration, out: TextIO) -> int:

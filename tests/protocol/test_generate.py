@@ -12,18 +12,18 @@ PAGE = (generate.ROOT / "docs/protocol.md").read_text(encoding="utf-8")
 
 
 def test_the_generated_files_are_what_the_types_say(capsys: pytest.CaptureFixture[str]) -> None:
-    assert generate.main(["--check"]) == 0, capsys.readouterr().out
+    assert generate.write(generate.outputs(), generate.ROOT, ["--check"], None) == 0, capsys.readouterr().out
 
 
-def test_check_shows_the_difference_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(generate, "ROOT", tmp_path)
-    assert generate.main(["--check"]) == 1
-    assert "+# The protocol: reference" in capsys.readouterr().out
-    assert not list(tmp_path.iterdir())
-    assert generate.main([]) == 0
-    assert generate.main(["--check"]) == 0
+def test_check_shows_the_difference_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"docs/page.md": "new\n"}
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/page.md").write_text("old\n")
+    assert generate.write(files, tmp_path, ["--check"], None) == 1
+    assert "-old\n+new\n" in capsys.readouterr().out
+    assert (tmp_path / "docs/page.md").read_text() == "old\n"
+    assert generate.write(files, tmp_path, [], None) == 0
+    assert generate.write(files, tmp_path, ["--check"], None) == 0
 
 
 def test_every_method_notification_event_and_error_has_its_place_on_the_page_and_the_reverse() -> None:
