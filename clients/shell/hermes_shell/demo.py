@@ -58,9 +58,12 @@ def run(argv: Sequence[str], profile: str | None = None) -> int:
         return 2
     import asyncio
 
+    from hermes_shell.interactive.refusals import explained
+
     folder = os.path.realpath(tempfile.mkdtemp(prefix="hermes-demo-"))
     try:
-        return asyncio.run(_demo(folder, profile, yes="--yes" in argv, keep="--keep" in argv))
+        with explained():
+            return asyncio.run(_demo(folder, profile, yes="--yes" in argv, keep="--keep" in argv))
     finally:
         if "--keep" not in argv:
             shutil.rmtree(folder, ignore_errors=True)

@@ -19,6 +19,7 @@ from hermes_shell.interactive.first_use import FirstUse
 from hermes_shell.interactive.painter import Painter
 from hermes_shell.interactive.permission import Permission
 from hermes_shell.interactive.printable import one_line
+from hermes_shell.interactive.refusals import sentence
 from hermes_shell.interactive.status import Situation
 from hermes_shell.interactive.transcript import Transcript
 
@@ -304,9 +305,3 @@ class Chat:
                 return
             self._clients = changed.summary.clients
         self._face.redraw()
-
-
-def sentence(refused: ProtocolError) -> str:
-    """An error answer for people, with the daemon's hint."""
-    hint = refused.data.get("hint")
-    return f"{refused.message} {hint}" if isinstance(hint, str) and hint not in refused.message else refused.message

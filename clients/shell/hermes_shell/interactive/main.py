@@ -30,18 +30,20 @@ async def _chat(options: ChatOptions) -> int:
     from hermes_client import Connection
     from hermes_local.address import resolve
     from hermes_protocol.methods import Capabilities, Client, EventOptions
+    from hermes_shell.interactive.refusals import explained
 
     capabilities = Capabilities(requests=("permission",), events=EventOptions(sessions=True))
     # A user's name tells two people on one session apart; two terminals of one person differ by their client ids.
     client = Client(name=f"chat {os.environ.get('USER', '')}".strip())
     loading = asyncio.create_task(asyncio.to_thread(_load))
-    connection = await Connection.open(client=client, capabilities=capabilities, profile=options.profile)
-    try:
-        session, made = await _session(connection, options)
-        look = await look_of(connection)
-    except BaseException:
-        await connection.close()
-        raise
+    with explained():
+        connection = await Connection.open(client=client, capabilities=capabilities, profile=options.profile)
+        try:
+            session, made = await _session(connection, options)
+            look = await look_of(connection)
+        except BaseException:
+            await connection.close()
+            raise
     await loading
     return await _show(connection, session, made, look, resolve(profile=options.profile).home)
 
