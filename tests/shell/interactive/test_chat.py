@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
+from hermes_protocol import methods as m
 from hermes_protocol.errors import ProtocolError
 from tests.support.client_face import chatting, daemon_and_chat
 from tests.support.client_peer import fake_daemon
@@ -251,9 +254,8 @@ def test_other_clients_are_counted() -> None:
             daemon.journal.update(clients=3)
             daemon.flush()
             await face.until(lambda: chat.situation().others == 2)
-            daemon.peers[0].note(
-                "hermes/session/changed", {"sessionId": "s1", "summary": {"sessionId": "s1", "clients": 1}}
-            )
+            alone = msgspec.structs.replace(daemon.journal.session, clients=1)
+            daemon.peers[0].note("hermes/session/changed", m.SessionChangedParams("s1", alone))
             await face.until(lambda: chat.situation().others == 0)
 
     asyncio.run(run())

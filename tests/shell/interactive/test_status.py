@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_client.view import View
-from hermes_protocol.events import SessionSummary
 from hermes_shell.interactive.status import Situation, status_line
 from tests.support.client_journal import Journal
 
-VIEW = View(SessionSummary("s1", title="A title", model="local/smollm2", occupancy_pct=41.6))
+SESSION = msgspec.structs.replace(Journal().session, title="A title", model="local/smollm2", occupancy_pct=41.6)
+VIEW = View(SESSION)
 
 
 def test_everything_is_told_when_there_is_room() -> None:
