@@ -54,6 +54,11 @@ class Configuration:
         """A credential by its variable's name: the environment first, then home/.env."""
         return self._loaded.secret(name)
 
+    def secret_values(self) -> frozenset[str]:
+        """Every credential in use: all of home/.env, and the keys that configured providers read."""
+        names = {provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env}
+        return self._loaded.secret.values() | {value for name in names if (value := self.secret(name))}
+
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""
         loaded = load(self.home, self.environ)
