@@ -58,7 +58,7 @@ def record() -> str:
         return screen.replace(here.temporary, "/tmp")  # noqa: S108 (text in a picture)
 
 
-# --- from escape sequences to cells -------------------------------------------------------------------------------------
+# --- from escape sequences to cells ---------------------------------------------------------------------------------
 
 
 def runs(line: str, style: Style) -> tuple[list[tuple[int, str, Style]], Style]:
@@ -124,7 +124,7 @@ def extended(numbers: list[int]) -> str:
     return "#" + "".join(f"{levels[index // step % 6]:02x}" for step in (36, 6, 1))
 
 
-# --- from cells to a picture --------------------------------------------------------------------------------------------
+# --- from cells to a picture ----------------------------------------------------------------------------------------
 
 
 def svg(lines: list[str]) -> str:
