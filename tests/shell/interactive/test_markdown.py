@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,15 @@ def test_the_pieces_make_the_whole(lines: list[str]) -> None:
     assert "".join(pieces) + text[said:] == text
 
 
+@given(LINES)
+def test_what_follows_a_final_part_can_be_looked_at_alone(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    final = 0
+    for n in range(len(text) + 1):
+        final += final_length(text[final:n])
+        assert final == final_length(text[:n])
+
+
 @pytest.mark.parametrize(
     ("text", "final"),
     [
@@ -62,6 +73,12 @@ def test_headings_stand_at_the_left_and_nothing_is_coloured_without_colour() -> 
 def test_no_line_is_wider_than_the_terminal() -> None:
     shown = rendered("word " * 50 + "\n\n| a | b |\n|---|---|\n| " + "x" * 50 + " | y |\n", 30, colour=False)
     assert max(map(len, shown.split("\n"))) <= 30
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_lines_are_not_filled_up_with_spaces(colour: bool) -> None:
+    for line in rendered("some words\n\n```python\nx = 1\n```\n", 40, colour=colour).split("\n"):
+        assert not re.search(r" (\x1b\[0m)*$", line)
 
 
 def test_colour_is_there_when_asked_for() -> None:

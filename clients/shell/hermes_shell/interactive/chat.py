@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -48,6 +48,7 @@ class Chat:
         self._following: asyncio.Task[None] | None = None
         self._outbox: asyncio.Queue[str] = asyncio.Queue()
         self._clients = 0
+        self._unhook: list[Callable[[], None]] = []
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -55,8 +56,7 @@ class Chat:
         """Show `session` on `face`. `made` = this chat created it and may delete it again while it is empty."""
         self._face = face
         self._boot_id = self.connection.welcome.boot_id if self.connection.welcome else ""
-        self.connection.on_state(self._connection_state)
-        self.connection.on_note(self._note)
+        self._unhook = [self.connection.on_state(self._connection_state), self.connection.on_note(self._note)]
         self.show(session, made=made)
         self.start(self._send_all())
 
@@ -82,6 +82,9 @@ class Chat:
 
     async def detach(self) -> None:
         """Stop following and sending; what could not be sent is shown."""
+        for stop in self._unhook:
+            stop()
+        self._unhook = []
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

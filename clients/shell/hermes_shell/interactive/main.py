@@ -128,7 +128,7 @@ async def look_of(connection: Connection) -> Look:
         pass  # a daemon that does not tell its settings: the defaults stand
     lines = display.get("tool_output_lines")
     return Look(
-        colour=not os.environ.get("NO_COLOR") and not _dumb(),
+        colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR") and not _dumb(),
         unicode="utf" in (sys.stdout.encoding or "").lower(),
         markdown=bool(display.get("markdown", True)) and not _dumb(),
         reasoning=bool(display.get("reasoning", False)),
