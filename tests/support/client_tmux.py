@@ -158,6 +158,18 @@ class Desk:
             timeout=120,
         )
 
+    def python(self, path: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a program with this home's daemon."""
+        return subprocess.run(
+            (sys.executable, path, *words),
+            env=self.environ,
+            cwd=self.work,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
     def chat(self, *words: str, **how: object) -> Pane:
         """`hermes chat` on a screen, ready for input."""
         pane = self.tmux.open(*HERMES, "chat", *words, cwd=self.work, **how)  # type: ignore[arg-type]

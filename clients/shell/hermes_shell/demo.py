@@ -167,7 +167,7 @@ class Lines:
 
 def prepare(folder: str) -> tuple[str, str]:
     """Make the repository and the script below `folder`; their paths."""
-    repository, script = os.path.join(folder, "shop"), os.path.join(folder, "script.yaml")
+    repository, script = os.path.join(folder, "shop"), os.path.join(folder, "demo.yaml")
     os.mkdir(repository)
     for name, text in (("prices.py", PRICES), ("test_prices.py", TEST), (".gitignore", "__pycache__/\n")):
         with open(os.path.join(repository, name), "w", encoding="utf-8") as file:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_client.view import View
-from hermes_shell.interactive.status import Situation, status_line
+from hermes_shell.interactive.status import Situation, shortened, status_line
 from tests.support.client_journal import Journal
 
 SESSION = msgspec.structs.replace(Journal().session, title="A title", model="local/smollm2", occupancy_pct=41.6)
@@ -29,6 +29,11 @@ def test_a_lost_daemon_comes_before_everything_else() -> None:
 
 def test_the_hint_outlives_all_in_a_narrow_window() -> None:
     assert status_line(VIEW, Situation(hint="Ctrl-C again leaves"), 25) == "Ctrl-C again leaves"
+
+
+def test_a_long_name_loses_its_middle() -> None:
+    assert shortened("scripted/file:/tmp/somewhere/deep/demo.yaml", 25) == "scripted/fil…ep/demo.yaml"
+    assert shortened("short", 25) == "short"
 
 
 @given(st.integers(0, 120))
