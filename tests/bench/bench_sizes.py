@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.bench.bench_store import ITEMS, SESSIONS
@@ -81,9 +82,9 @@ def _big(folder: Path) -> list[Figure]:
         daemon.start()
         client = BenchClient(daemon.socket_path)
         client.initialize()
-        first.append(seconds(lambda: _tail(client)))
-        again += [seconds(lambda: _tail(client)) for _ in range(3)]
-        listings += [seconds(lambda: _list(client)) for _ in range(LISTINGS // STARTS + 1)]
+        first.append(seconds(partial(_tail, client)))
+        again += [seconds(partial(_tail, client)) for _ in range(3)]
+        listings += [seconds(partial(_list, client)) for _ in range(LISTINGS // STARTS + 1)]
         client.close()
         daemon.stop()
     return [
