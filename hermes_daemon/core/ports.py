@@ -365,6 +365,10 @@ class Store(Protocol):
         """sessions, turns, messages, bytes."""
         ...
 
+    def usage(self, session_id: str | None) -> tuple[Usage, int]:
+        """Tokens and the number of turns, of a session or of all."""
+        ...
+
     @property
     def health(self) -> str:
         """ "ok", or a sentence about what is wrong (set by the last failed write, cleared by the next good one)."""

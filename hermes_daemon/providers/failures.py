@@ -179,7 +179,7 @@ def _name_or_tls_failure(at: Endpoint, cause: socket.gaierror | ssl.SSLError, se
         words = f"the name of the host was not found. Check {setting}.base_url and the network."
         return at.fail("network", f"{at.url}: {words}", retryable=True)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        words = f"the certificate was not accepted ({cause.verify_message or cause})."
+        words = f"the certificate was not accepted ({getattr(cause, 'verify_message', None) or cause.args[-1]})."
         advice = f"Check the address and the clock, or set {setting}.verify_tls: false for a server you trust."
         return at.fail("network", f"{at.url}: {words} {advice}")
     return at.fail("network", f"{at.url}: no TLS connection ({cause.reason or cause}). Is it an http:// server?")

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -221,8 +222,11 @@ class OpenAIChat:
 
 def is_loopback(url: str) -> bool:
     """Whether the address is on this machine, where no proxy of the environment should stand in between."""
-    host = (urlsplit(url).hostname or "").lower()
-    return host in ("localhost", "::1") or host.startswith("127.") or host.endswith(".localhost")
+    try:
+        host = (urlsplit(url).hostname or "").lower()
+        return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _chunks(at: Endpoint, events: list[Event], reader: ReplyReader, *, last: bool = False) -> Iterator[Chunk]:

@@ -1,7 +1,7 @@
 """Opening the file: rights, connections, and what happens to a damaged one.
 
-Once a connection is open nothing else in this process may open and close the file: closing any descriptor of it
-drops the POSIX locks of all (https://sqlite.org/howtocorrupt.html, section 2.2).
+Once a connection is open nothing else in this process may open and close the file, and so no second store either:
+closing any descriptor of it drops the POSIX locks of all (https://sqlite.org/howtocorrupt.html, section 2.2).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from hermes_daemon.core.settings import DatabaseSettings
 from hermes_daemon.store import salvage
 from hermes_daemon.store.failures import explain, is_corrupt
 from hermes_daemon.store.migrate import migrate
-from hermes_daemon.store.search import SearchIndex
+from hermes_daemon.store.search import SearchIndex, build_index
 
 _OPEN_TIMEOUT_S = 10.0  # how long a start waits for another process that holds the lock
 _LOCK_TIMEOUT_S = 0.25  # how long one attempt to write waits; the writer tries again by its own rules
+_HEADER = b"SQLite format 3\0"
 _PARTS = ("", "-wal", "-shm")
 _WAL_BYTES = 67_108_864  # what a write-ahead log is cut back to after it grew
 
@@ -70,6 +71,7 @@ class Database:
 
 
 def _make_private(path: Path) -> None:
+    """Make the file and its directory when missing, with rights for the owner only. OSError when that fails."""
     if not path.parent.exists():
         path.parent.mkdir(mode=0o700, parents=True)
     try:
@@ -101,6 +103,7 @@ def _connect(path: str, settings: DatabaseSettings, timeout: float) -> sqlite3.C
 
 
 def _prepare(path: str, settings: DatabaseSettings) -> SearchIndex:
+    _check_header(path)
     connection = _connect(path, settings, _OPEN_TIMEOUT_S)
     try:
         suspect = Path(path + ".suspect")
@@ -114,12 +117,24 @@ def _prepare(path: str, settings: DatabaseSettings) -> SearchIndex:
         connection.close()
 
 
+def _check_header(path: str) -> None:
+    """Tell a file that is no database before SQLite does, because SQLite would delete the log beside it."""
+    with open(path, "rb") as file:
+        header = file.read(len(_HEADER))
+    if header and header != _HEADER:
+        raise _corrupt("file is not a database")
+
+
 def _check_closely(connection: sqlite3.Connection) -> None:
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
-        error = sqlite3.DatabaseError(str(found))
-        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise error
+        raise _corrupt(str(found))
+
+
+def _corrupt(words: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(words)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
 
 
 def _set_aside(path: str, now: str) -> str:
@@ -141,7 +156,7 @@ def _carry_over(aside: str, path: str, settings: DatabaseSettings, index: Search
     try:
         rows = salvage.carry_over(aside, connection)
         if rows and index.fts:
-            index.rebuild(connection)
+            build_index(connection)
         return rows
     finally:
         connection.close()

@@ -15,15 +15,17 @@ MIGRATIONS: tuple[str, ...] = ("schema.sql",)
 APPLICATION_ID = 0x48524D44  # "HRMD" in the file header: tells our databases from other programs' databases
 
 
-def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> int:
-    """Bring the schema up to date and return its version. Each migration is one transaction.
+def migrate(
+    connection: sqlite3.Connection, path: str, migrations: Sequence[str] = MIGRATIONS, package: str = __package__
+) -> int:
+    """Bring the schema up to date and return its version. Each migration, a file of `package`, is one transaction.
 
     Raises NewerDatabase, and StorageError for an SQLite database that is not ours; both leave the file untouched.
     A database that is up to date is only read, so a lock held by another process does not delay the start.
     """
     found = _check(connection, path, len(migrations))
     for version, name in enumerate(migrations[found:], start=found + 1):
-        script = files(__package__).joinpath(name).read_text(encoding="utf-8")
+        script = files(package).joinpath(name).read_text(encoding="utf-8")
         _apply(connection, script, version)
     return len(migrations)
 

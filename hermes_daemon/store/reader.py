@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 from hermes_daemon.core.ports import StorageError
-from hermes_daemon.store.failures import explain
+from hermes_daemon.store.failures import explain, is_corrupt
 
 
 class Reader:
@@ -15,13 +16,16 @@ class Reader:
     The connection may be used from any thread (SQLite is built serialized); rows are plain tuples.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
-        self._connection, self._path = connection, path
+    def __init__(self, connection: sqlite3.Connection, path: str, on_damage: Callable[[], None]) -> None:
+        self._connection, self._path, self._on_damage = connection, path, on_damage
+        connection.execute("PRAGMA query_only = ON")
 
     def all(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(sql, params).fetchall()
         except sqlite3.Error as error:
+            if is_corrupt(error):
+                self._on_damage()
             raise StorageError(f"cannot read {explain(self._path, error)}") from error
 
     def one(self, sql: str, *params: Any) -> tuple[Any, ...] | None:

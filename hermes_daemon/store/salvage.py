@@ -27,6 +27,7 @@ def carry_over(damaged: str, into: sqlite3.Connection) -> int:
         source = sqlite3.connect(f"file:{quote(damaged)}?mode=ro", uri=True, isolation_level=None)
     except sqlite3.Error:
         return 0
+    source.execute("PRAGMA writable_schema = ON")  # makes SQLite skip entries of the schema that it cannot read
     into.execute("BEGIN IMMEDIATE")
     try:
         rows = sum(_copy(source, into, table) for table in _TABLES)

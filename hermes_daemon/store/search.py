@@ -24,6 +24,7 @@ _UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _STALE = "search_stale"
+_PARTS = ("data", "idx", "docsize", "config")  # tables that FTS5 keeps for an index
 _CREATE = (
     "CREATE VIRTUAL TABLE search_fts USING fts5(text, content='search_text', content_rowid='id',"
     " tokenize='unicode61 remove_diacritics 2')"
@@ -35,7 +36,7 @@ class SearchIndex:
 
     def __init__(self, fts: bool) -> None:
         self.fts = fts
-        self._rebuilt = False
+        self._repaired = False
 
     @classmethod
     def open(cls, connection: sqlite3.Connection) -> SearchIndex:
@@ -43,27 +44,16 @@ class SearchIndex:
         exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name='search_fts'").fetchone() is not None
         index = cls(_has_fts5(connection))
         if index.fts and (not exists or _is_stale(connection)):
-            index.rebuild(connection)
+            build_index(connection)
         return index
 
-    def rebuild(self, connection: sqlite3.Connection) -> bool:
-        """Index all texts anew. At most once for each opening: False, and LIKE from now on, when it was done before."""
-        if self._rebuilt:
+    def repair(self, connection: sqlite3.Connection) -> None:
+        """Make a damaged index anew. Once for each opening: when it was done before, LIKE answers from now on."""
+        if self._repaired:
             self.fts = False
-            return False
-        self._rebuilt = True
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.execute("DROP TABLE IF EXISTS search_fts")
-            connection.execute(_CREATE)
-            connection.execute("INSERT INTO search_fts (search_fts) VALUES ('rebuild')")
-            connection.execute("DELETE FROM marks WHERE name=?", (_STALE,))
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return True
+            return
+        self._repaired = True
+        build_index(connection)
 
     # --- writing, inside the caller's transaction ---------------------------------------------------------------------
 
@@ -143,13 +133,58 @@ def _is_stale(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("SELECT 1 FROM marks WHERE name=?", (_STALE,)).fetchone())
 
 
+def build_index(connection: sqlite3.Connection) -> None:
+    """Index all texts, in one transaction. Raises sqlite3.Error."""
+    try:
+        _build_anew(connection)
+    except sqlite3.DatabaseError as error:
+        if not is_corrupt_index(error):
+            raise
+        _forget_table(connection)  # it is too damaged even to be dropped
+        _build_anew(connection)
+
+
+def _build_anew(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name='search_fts'").fetchone():
+            connection.execute("DROP TABLE search_fts")
+        for part in _PARTS:  # left by _forget_table
+            connection.execute(f"DROP TABLE IF EXISTS search_fts_{part}")
+        connection.execute(_CREATE)
+        connection.execute("INSERT INTO search_fts (search_fts) VALUES ('rebuild')")
+        connection.execute("DELETE FROM marks WHERE name=?", (_STALE,))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _forget_table(connection: sqlite3.Connection) -> None:
+    """Take the index out of the schema, as https://sqlite.org/pragma.html#pragma_writable_schema describes."""
+    version = connection.execute("PRAGMA schema_version").fetchone()[0]
+    connection.execute("PRAGMA writable_schema = ON")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("DELETE FROM sqlite_master WHERE name='search_fts'")
+        connection.execute(f"PRAGMA schema_version = {version + 1}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        connection.execute("PRAGMA writable_schema = OFF")
+
+
 def _terms(query: str) -> list[tuple[str, bool]]:
     """(text without quotes, whether it may go on): the words and phrases of what a person typed."""
     query = query[:_MAX_QUERY_CHARS].replace("\0", " ").encode("utf-8", "replace").decode()
     found = [(phrase or word, bool(word)) for phrase, word in _TERM.findall(query) if (phrase or word).strip()]
     # Only the last word may go on, and only while it is still being typed.
     last = len(found) - 1 if query and not query[-1].isspace() else -1
-    return [(text, is_word and place == last) for place, (text, is_word) in enumerate(found)][:_MAX_TERMS]
+    return [(text, is_word and place == last and text[-1].isalnum()) for place, (text, is_word) in enumerate(found)][
+        :_MAX_TERMS
+    ]
 
 
 def _like(terms: list[tuple[str, bool]]) -> tuple[str, list[str]]:

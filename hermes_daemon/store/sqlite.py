@@ -23,7 +23,7 @@ from hermes_daemon.store.database import Database
 from hermes_daemon.store.housekeeping import Housekeeping
 from hermes_daemon.store.reader import Reader
 from hermes_daemon.store.writer import Writer
-from hermes_protocol.content import Message
+from hermes_protocol.content import Message, Usage
 from hermes_protocol.methods import SearchHit
 
 
@@ -33,7 +33,7 @@ class SqliteStore:
     def __init__(self, database: Database, settings: DatabaseSettings, clock: Clock) -> None:
         self._database = database
         self._writer = Writer(database, Housekeeping(settings, clock, database.index), clock)
-        self._read = Reader(database.connect(), database.path)
+        self._read = Reader(database.connect(), database.path, database.suspect)
 
     @classmethod
     def open(cls, path: str, settings: DatabaseSettings, clock: Clock) -> SqliteStore:
@@ -69,6 +69,10 @@ class SqliteStore:
     def health(self) -> str:
         return self._writer.health
 
+    async def health_other_than(self, seen: str) -> str:
+        """Wait until `health` is another than `seen`, or the store is closed, and return it."""
+        return await self._writer.health_other_than(seen)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         return self._database.warnings
@@ -100,6 +104,9 @@ class SqliteStore:
             "messages": self._read.number("SELECT count(*) FROM messages"),
             "bytes": self._read.number("PRAGMA page_count") * self._read.number("PRAGMA page_size"),
         }
+
+    def usage(self, session_id: str | None) -> tuple[Usage, int]:
+        return ledger.usage(self._read, session_id)
 
     # --- content ------------------------------------------------------------------------------------------------------
 

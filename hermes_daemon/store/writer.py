@@ -11,11 +11,11 @@ import asyncio
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TypeAlias
+from typing import Any
 
 from hermes_daemon.core.ports import Clock, StorageError
 from hermes_daemon.core.records import Op
@@ -23,6 +23,7 @@ from hermes_daemon.store.database import Database
 from hermes_daemon.store.failures import WriteRejected, explain, is_corrupt, is_corrupt_index, trouble
 from hermes_daemon.store.housekeeping import Housekeeping
 from hermes_daemon.store.operations import apply
+from hermes_daemon.store.writes import Close, Submitted, Tidy, Watch, Write, answer, fail
 
 LOCK_PATIENCE_S = 10.0
 """How long every write waits for another process that holds the lock, whatever its patience."""
@@ -31,44 +32,18 @@ _STEP_EVERY = 256  # transactions under constant load between two steps of house
 _BACKOFF_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 _MIN_PAUSE_S = 0.02
 
-Loop: TypeAlias = asyncio.AbstractEventLoop
-Outcome: TypeAlias = "tuple[Write, StorageError | None]"
-
-
-class Write:
-    """Operations on their way. `patience` in seconds, None without end."""
-
-    __slots__ = ("durable", "future", "ops", "patience", "since")
-
-    def __init__(
-        self, ops: tuple[Op, ...], durable: bool, patience: float | None, since: float, future: asyncio.Future[None]
-    ) -> None:
-        self.ops, self.durable, self.patience, self.since, self.future = ops, durable, patience, since, future
-
-
-class _Close:
-    """Told to the thread: finish what is there, then end."""
-
-    def __init__(self, future: asyncio.Future[None]) -> None:
-        self.future = future
-
-
-class _Tidy(_Close):
-    """Told to the thread: do all housekeeping that is due."""
-
 
 class Writer:
-    """Owns the writing connection. `submit` may be called from any running event loop."""
+    """Owns the writing connection. The public methods may be called from any running event loop."""
 
     def __init__(self, database: Database, housekeeping: Housekeeping, clock: Clock) -> None:
-        self.health = "ok"
         self._database, self._housekeeping, self._clock = database, housekeeping, clock
-        self._inbox: SimpleQueue[Write | _Close] = SimpleQueue()
+        self._inbox: SimpleQueue[Submitted] = SimpleQueue()
         self._pending = deque[Write]()
-        self._requests = deque[_Tidy]()
-        self._closing: _Close | None = None
-        self._closing_since = 0.0
+        self._tidies, self._watches = list[Tidy](), list[Watch]()
+        self._closing: Close | None = None
         self._closed = False
+        self._health = "ok"
         self._limit, self._failures, self._groups = _MAX_GROUP, 0, 0
         self._durable: bool | None = None
         self._connection: sqlite3.Connection | None = database.connect()
@@ -81,61 +56,88 @@ class Writer:
         """Queue a write, now; the future ends with its commit or with StorageError."""
         future = asyncio.get_running_loop().create_future()
         if self._closed:
-            _fail(future, StorageError(f"{self._database.path}: the store is closed, nothing can be written"))
+            fail(future, self._is_closed())
         else:
             self._inbox.put(Write(ops, durable, patience, self._clock.monotonic(), future))
         return future
 
+    @property
+    def health(self) -> str:
+        """ "ok", or what went wrong with the last write or is going on."""
+        return self._health
+
+    async def health_other_than(self, seen: str) -> str:
+        """Wait until the health is another than `seen`, or the store is closed, and return it."""
+        return str(await self._ask(lambda future: Watch(seen, future)))
+
     async def tidy(self) -> None:
         """Do all housekeeping that is due, after the writes called before."""
-        if self._closed:
-            raise StorageError(f"{self._database.path}: the store is closed")
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._inbox.put(_Tidy(future))
-        await future
+        await self._ask(Tidy)
 
     async def close(self) -> None:
         """Commit what was called before, then end the thread. Writes that cannot be kept soon fail."""
+        if not self._closed:
+            closing = self._ask(lambda future: Close(self._clock.monotonic(), future))
+            self._closed = True
+            await closing
+            self._thread.join()
+
+    def _ask(self, make: Callable[[asyncio.Future[Any]], Submitted]) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._closed:
-            return
-        self._closed = True
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._inbox.put(_Close(future))
-        await future
-        self._thread.join()
+            fail(future, self._is_closed())
+        else:
+            self._inbox.put(make(future))
+        return future
+
+    def _is_closed(self) -> StorageError:
+        return StorageError(f"{self._database.path}: the store is closed")
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while self._closing is None or self._pending or not self._inbox.empty():
             try:
-                self._collect(0 if self._pending or self._requests else self._housekeeping.wait_s)
+                self._collect(0 if self._pending or self._tidies else self._housekeeping.wait_s)
                 if self._pending:
                     self._write_group()
-                elif self._requests:
+                elif self._tidies:
                     self._tidy_all()
                 elif self._housekeeping.due:
                     self._tidy_step()
             except Exception as error:  # a bug here must cost the writes at hand, never the thread
                 self._fail_all(f"{self._database.path}: the writer failed: {error!r}", self._pending)
-        if self._connection is not None:
-            self._connection.close()
-        self._settle_futures([(request.future, None) for request in (*self._requests, self._closing)])
+        self._disconnect()
+        answer((watch.future, self._health) for watch in self._watches)
+        answer((tidy.future, None) for tidy in self._tidies)
+        answer([(self._closing.future, None)])
 
     def _collect(self, wait_s: float) -> None:
         """Take over everything that was submitted; wait for the first when there is time."""
         try:
-            item = self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait()
+            self._take(self._inbox.get(timeout=wait_s) if wait_s else self._inbox.get_nowait())
             while True:
-                if isinstance(item, Write):
-                    self._pending.append(item)
-                elif isinstance(item, _Tidy):
-                    self._requests.append(item)
-                else:
-                    self._closing, self._closing_since = item, self._clock.monotonic()
-                item = self._inbox.get_nowait()
+                self._take(self._inbox.get_nowait())
         except Empty:
             return
+
+    def _take(self, submitted: Submitted) -> None:
+        match submitted:
+            case Write():
+                self._pending.append(submitted)
+            case Tidy():
+                self._tidies.append(submitted)
+            case Watch():
+                self._watches.append(submitted)
+                self._set_health(self._health)
+            case Close():
+                self._closing = submitted
+
+    def _set_health(self, health: str) -> None:
+        self._health = health
+        if self._watches:
+            answer((watch.future, health) for watch in self._watches if watch.seen != health)
+            self._watches = [watch for watch in self._watches if watch.seen == health]
 
     def _write_group(self) -> None:
         group = list(islice(self._pending, self._limit))
@@ -151,8 +153,8 @@ class Writer:
             self._pending.popleft()
         self._limit, self._failures = min(self._limit * 2, _MAX_GROUP), 0
         last = rejected.get(len(group) - 1)
-        self.health = str(last) if last else "ok"
-        self._settle([(write, rejected.get(place)) for place, write in enumerate(group)])
+        self._set_health(str(last) if last else "ok")
+        answer((write.future, rejected.get(place)) for place, write in enumerate(group))
         for place, write in enumerate(group):
             if place not in rejected:
                 self._housekeeping.note(write.ops)
@@ -237,13 +239,14 @@ class Writer:
         over = [write for write in self._pending if self._is_over(write, locked)]
         self._fail_all(sentence, over)
         if self._pending:
-            self.health = f"{sentence}; {len(self._pending)} writes wait in memory and will be tried again"
+            waiting = f"{len(self._pending)} writes wait in memory and will be tried again"
+            self._set_health(f"{sentence}; {waiting}")
             self._pause(locked)
 
     def _is_over(self, write: Write, locked: bool) -> bool:
         """Whether the write may wait no longer. Closing ends patience; a lock is waited for in any case."""
         now, least = self._clock.monotonic(), LOCK_PATIENCE_S if locked else 0.0
-        if self._closing is not None and now >= max(self._closing_since, write.since) + least:
+        if self._closing is not None and now >= self._closing.since + least:
             return True
         return write.patience is not None and now >= write.since + max(write.patience, least)
 
@@ -252,8 +255,8 @@ class Writer:
         if not failed:
             return
         self._pending = deque(write for write in self._pending if write not in failed)
-        self.health = sentence
-        self._settle([(write, StorageError(sentence)) for write in failed])
+        self._set_health(sentence)
+        answer([(write.future, StorageError(sentence)) for write in failed])
 
     def _pause(self, locked: bool) -> None:
         """Wait for a new write, or the time of the next attempt. A lock was waited for inside SQLite already."""
@@ -264,7 +267,7 @@ class Writer:
 
     def _repair_index(self) -> bool:
         try:
-            self._database.index.rebuild(self._connected())
+            self._database.index.repair(self._connected())
         except sqlite3.Error:
             return False
         return True
@@ -287,38 +290,8 @@ class Writer:
     def _tidy_all(self) -> None:
         while self._housekeeping.due:
             self._tidy_step()
-        self._settle_futures([(self._requests.popleft().future, None)])
-
-    # --- answers ------------------------------------------------------------------------------------------------------
-
-    def _settle(self, outcomes: Iterable[Outcome]) -> None:
-        self._settle_futures([(write.future, error) for write, error in outcomes])
-
-    def _settle_futures(self, outcomes: list[tuple[asyncio.Future[None], StorageError | None]]) -> None:
-        """End the futures: one call into each loop, however many there are."""
-        by_loop: dict[Loop, list[tuple[asyncio.Future[None], StorageError | None]]] = {}
-        for future, error in outcomes:
-            by_loop.setdefault(future.get_loop(), []).append((future, error))
-        for loop, batch in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_end, batch)
-            except RuntimeError:
-                continue  # the loop is closed: nobody waits there any more
-
-
-def _end(batch: list[tuple[asyncio.Future[None], StorageError | None]]) -> None:
-    for future, error in batch:
-        if future.done():  # whoever waited was cancelled; the write stands
-            continue
-        if error is None:
-            future.set_result(None)
-        else:
-            _fail(future, error)
-
-
-def _fail(future: asyncio.Future[None], error: StorageError) -> None:
-    future.set_exception(error)
-    future.exception()  # marks it as seen: a write nobody awaits shows in `health`, not in asyncio's log
+        answer((tidy.future, None) for tidy in self._tidies)
+        self._tidies.clear()
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -140,26 +140,39 @@ def user_home(env: Mapping[str, str]) -> str:
 def ensure_private_dir(path: str) -> None:
     """Make `path` with mode 0700 where it is missing; AddressError where others could reach into it.
 
-    Another user may have made a predictable name first, so owner and mode are checked every time.
+    Another user may have made a predictable name first, so owner and mode are checked every time, and those of the
+    folder above: who owns that can put another in its place.
     """
     try:
-        os.makedirs(path, 0o700)
-        # makedirs gives parents the umask's mode, and the umask may have narrowed ours.
-        os.chmod(path, 0o700)
-    except FileExistsError:
-        pass
+        _make_private(path)
     except OSError as error:
         raise AddressError(f"cannot make the runtime folder {path}: {error.strerror}; set XDG_RUNTIME_DIR") from None
-    found = os.lstat(path)
+    found, above = os.lstat(path), os.stat(os.path.dirname(path))
+    uid = os.geteuid()
     problem = ""
     if found.st_mode & 0o170000 != 0o040000:
         problem = "is not a folder"
-    elif found.st_uid != os.geteuid():
-        problem = f"belongs to uid {found.st_uid}, not to you (uid {os.geteuid()})"
+    elif found.st_uid != uid:
+        problem = f"belongs to uid {found.st_uid}, not to you (uid {uid})"
     elif found.st_mode & 0o022:
         problem = f"can be written by others (mode {found.st_mode & 0o777:04o}, expected 0700)"
+    elif above.st_uid not in (0, uid):
+        problem = f"lies in a folder of uid {above.st_uid}"
+    elif above.st_mode & 0o022 and not above.st_mode & 0o1000:
+        problem = f"lies in a folder that others can write (mode {above.st_mode & 0o777:04o})"
     if problem:
         raise AddressError(f"the runtime folder {path} {problem}; remove it or set XDG_RUNTIME_DIR to a private folder")
+
+
+def _make_private(path: str) -> None:
+    if os.path.lexists(path):
+        return
+    _make_private(os.path.dirname(path))
+    try:
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # the umask may have narrowed it
+    except FileExistsError:
+        pass  # another client was faster
 
 
 def ensure_home(address: Address) -> None:

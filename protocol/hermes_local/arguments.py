@@ -121,7 +121,7 @@ def _find(command: Command, name: str) -> Option:
 
 
 def _hint(command: Command) -> str:
-    return f"; see `{command.name} --help`"
+    return f"; `--help` lists the options of `{command.name}`"
 
 
 def _near(name: str, known: list[str]) -> str:

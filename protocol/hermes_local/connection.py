@@ -148,6 +148,10 @@ class Connection:
             if note["method"] == "hermes/event":
                 yield note["params"]
 
+    def drop_events(self, session_id: str) -> None:
+        """Forget the events of a session that have come and were not looked at, as after a new subscription."""
+        self._inbox = [note for note in self._inbox if note["params"].get("sessionId") != session_id]
+
     def _write(self, frame: Mapping[str, Any]) -> None:
         try:
             self._socket.settimeout(None)

@@ -40,17 +40,17 @@ class DaemonUnavailable(Exception):
         self.exit_code = exit_code
 
 
-def connect_or_start(address: Address, name: str, **hello: Any) -> Connection:
+def connect_or_start(address: Address, name: str, patience: float = START_S, **hello: Any) -> Connection:
     """An initialized connection to the daemon of `address`, started if none runs. DaemonUnavailable else.
 
-    `name` and `hello` go to Connection.initialize.
+    `name` and `hello` go to Connection.initialize; `patience` in seconds is for a start, own or another's.
     """
-    return _initialized(address, reach(address), name, hello)
+    return _initialized(address, reach(address, patience), name, hello)
 
 
-def reach(address: Address) -> Connection:
+def reach(address: Address, patience: float = START_S) -> Connection:
     """A bare connection, nothing said on it yet, to the daemon of `address`, started if none runs."""
-    return dial(address.socket_path) or _start(address)
+    return dial(address.socket_path) or _start(address, patience)
 
 
 def connect(address: Address, name: str, **hello: Any) -> Connection:
@@ -100,7 +100,7 @@ def check_replaceable(path: str) -> None:
 
 def _initialized(address: Address, connection: Connection, name: str, hello: Mapping[str, Any]) -> Connection:
     try:
-        connection.initialize(name, timeout=INITIALIZE_S, **hello)
+        connection.initialize(name, **{"timeout": INITIALIZE_S, **hello})
     except BaseException as error:
         connection.close()
         if isinstance(error, RpcError):
@@ -125,7 +125,7 @@ def _refusal_code(error: RpcError) -> int:
     return codes.get(error.kind, EXIT_REFUSED)
 
 
-def _start(address: Address) -> Connection:
+def _start(address: Address, patience: float) -> Connection:
     """Be the one who starts the daemon, or wait for the one who does."""
     try:
         ensure_private_dir(address.runtime_dir)
@@ -134,7 +134,7 @@ def _start(address: Address) -> Connection:
         ensure_home(address)
     except AddressError as error:
         raise DaemonUnavailable(str(error), EXIT_UNAVAILABLE) from None
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + patience
     while True:
         lock = locks.try_lock(address.start_lock_path)
         if lock is not None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import ssl
 from email.utils import parsedate_to_datetime
 
+import httpx
 import pytest
 
 from hermes_daemon.providers.failures import (
@@ -13,6 +15,7 @@ from hermes_daemon.providers.failures import (
     retry_after,
     status_failure,
     stream_failure,
+    transport_failure,
 )
 from tests.support.cases import case
 
@@ -125,3 +128,15 @@ def test_the_asked_wait_is_kept_and_said() -> None:
     assert failure.retry_after == 7.0
     assert "wait 7 s" in failure.message
     assert status_failure(AT, 400, {"retry-after": "7"}, error("no"), 0.0).retry_after is None
+
+
+def test_a_rejected_certificate_is_told_from_a_network_that_is_down() -> None:
+    error = httpx.ConnectError("failed")
+    error.__cause__ = ssl.SSLCertVerificationError(1, "self-signed certificate")
+    failure = transport_failure(AT, error, streaming=False, stall_s=1)
+    assert "certificate was not accepted" in failure.message
+    assert "verify_tls" in failure.message
+    assert not failure.retryable
+    timeout = transport_failure(AT, httpx.ConnectTimeout(""), streaming=False, stall_s=1)
+    assert "connect_timeout" in timeout.message
+    assert timeout.retryable
