@@ -39,8 +39,8 @@ def _definition(name: str, old: dict[str, Any], new: dict[str, Any] | None) -> l
             faults.append(f"{name}.{field} is gone")
         elif not _grown(schema, new["properties"][field]):
             faults.append(f"{name}.{field} has another type")
-    for field in sorted({*old["required"]} ^ {*new["required"]}):
-        faults.append(f"{name}.{field} is {'required now' if field in new['required'] else 'no longer required'}")
+    faults += [f"{name}.{field} is required now" for field in sorted({*new["required"]} - {*old["required"]})]
+    faults += [f"{name}.{field} is no longer required" for field in sorted({*old["required"]} - {*new["required"]})]
     return faults
 
 

@@ -54,6 +54,13 @@ class Configuration:
         """A credential by its variable's name: the environment first, then home/.env."""
         return self._loaded.secret(name)
 
+    def secrets(self) -> tuple[str, ...]:
+        """Every credential known by value: what home/.env holds and what the providers' `api_key_env` name. Values
+        of fewer than 8 characters are left out: masking `1` or `true` everywhere would spoil every text."""
+        names = [provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env]
+        found = (*self._loaded.secret.values(), *(self.secret(name) or "" for name in names))
+        return tuple(dict.fromkeys(value for value in found if len(value) >= 8))
+
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""
         loaded = load(self.home, self.environ)

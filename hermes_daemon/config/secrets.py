@@ -28,6 +28,10 @@ class Secrets:
         """Whether the value comes from home/.env."""
         return not self._environ.get(name) and bool(self._stored.get(name))
 
+    def values(self) -> tuple[str, ...]:
+        """Every value of home/.env, for whoever keeps them out of logs and prompts."""
+        return tuple(self._stored.values())
+
     def __repr__(self) -> str:
         return f"<Secrets: {len(self._stored)} in .env>"
 
