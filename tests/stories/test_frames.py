@@ -12,10 +12,15 @@ FRAMES = Draft202012Validator(DOCUMENT)
 PLACEHOLDERS = {"$int": 1, "$number": 1.5}
 
 
-def concrete(value: Any) -> Any:
-    """A frame with something of the right type where the story has a matcher."""
+NUMBERS = {"seq", "prev", "head"}  # where a name of a story stands for a number
+
+
+def concrete(value: Any, key: str = "") -> Any:
+    """A frame with something of the right type where the story has a matcher or a name."""
+    if key in NUMBERS and isinstance(value, str):
+        return 1
     if isinstance(value, dict):
-        return {key: concrete(below) for key, below in value.items() if below != "$absent"}
+        return {name: concrete(below, name) for name, below in value.items() if below != "$absent"}
     if isinstance(value, list):
         return [concrete(below) for below in value if below != "$rest"]
     return PLACEHOLDERS.get(value, value) if isinstance(value, str) else value
