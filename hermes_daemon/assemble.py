@@ -59,7 +59,7 @@ def _on_signals(daemon: Daemon) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: daemon.stop("now", "signal", restart=False))
-    loop.add_signal_handler(signal.SIGHUP, lambda: daemon.room and daemon.room.configuration.reload())
+    loop.add_signal_handler(signal.SIGHUP, lambda: daemon.room and daemon.room.reload())
 
 
 async def _open_early(daemon: Daemon) -> None:
@@ -98,33 +98,44 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
     from hermes_daemon.core.records import DropProcess
     from hermes_daemon.core.redact import Redactor
     from hermes_daemon.engine.parts import Parts
+    from hermes_daemon.engine.processes import SessionProcesses
     from hermes_daemon.engine.sessions import Sessions
     from hermes_daemon.middleware.registry import Registry
     from hermes_daemon.providers.catalog import Catalog
     from hermes_daemon.server.engine_room import EngineRoom
     from hermes_daemon.server.native import table
     from hermes_daemon.store.sqlite import SqliteStore
-    from hermes_daemon.tools.processes import reap
-    from hermes_daemon.tools.registry import builtin_tools
+    from hermes_daemon.tools.builtin import builtin_tools
+    from hermes_daemon.tools.terminal.processes import reap
 
     table.check(set(daemon.reader_handlers))
     configuration = Configuration(address.home, os.environ)
-    daemon.limits = configuration.current.daemon
     clock = SystemClock()
     store = SqliteStore.open(os.path.join(address.home, "state.db"), configuration.current.database, clock)
-    catalog = Catalog(lambda: configuration.current, configuration.secret, address.home)
-    redactor = Redactor(configuration.secrets())
+    children = SessionProcesses(store, "local model")
+    catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
+    redaction = Redaction()
     parts = Parts(
         store=store,
         models=catalog,
-        tools=builtin_tools(),
+        tools=builtin_tools(address.home),
         clock=clock,
         settings=lambda: configuration.current,
-        redact=redactor if configuration.current.security.redact_secrets else str,
+        redact=redaction,
         middleware=Registry(),
         environment=_environment(),
     )
     sessions = Sessions(parts, daemon.session_changed)
+
+    def apply() -> None:
+        """Bring the parts in line with the configuration of now."""
+        settings = configuration.current
+        daemon.limits = settings.daemon
+        catalog.update(settings)
+        redaction.redact = Redactor(configuration.secret_values()) if settings.security.redact_secrets else str
+        logging.getLogger().setLevel(settings.logging.level)
+
+    apply()
     left = store.processes()
     reaped = await asyncio.to_thread(reap, left)
     await sessions.recover()
@@ -138,9 +149,18 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
 
     tidying = asyncio.create_task(_tidy(sessions))
     daemon.handlers.update(table.HANDLERS)
-    return EngineRoom(
-        sessions, parts, configuration, functools.partial(_read_log, address.log_path), close, tuple(reaped)
-    )
+    read_log = functools.partial(_read_log, address.log_path)
+    return EngineRoom(sessions, parts, configuration, read_log, apply, close, tuple(reaped))
+
+
+class Redaction:
+    """Takes secrets out of text, by the redactor of now."""
+
+    def __init__(self) -> None:
+        self.redact: Callable[[str], str] = str
+
+    def __call__(self, text: str) -> str:
+        return self.redact(text)
 
 
 async def _tidy(sessions: Sessions) -> None:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from hermes_local import __version__
 from hermes_local.address import Address, AddressError, resolve
 from hermes_local.arguments import Command, Option, UsageError, parse, spell
 from hermes_local.spawn import EXIT_TRY_AGAIN, EXIT_UNAVAILABLE, DaemonUnavailable
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 PROGRAM = "hermes-daemon"
 PROFILE = Option("profile", "the profile whose daemon is meant", value="PROFILE", short="p")
@@ -78,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _usage(str(error))
     if name == "schema":
-        return _schema(str(given["format"] or "jsonschema"), given["out"])
+        return _schema("openrpc" if given["format"] == "openrpc" else "jsonschema", given["out"])
     try:
         address = resolve(profile=given["profile"])  # type: ignore[arg-type]  # the table says TEXT
     except AddressError as error:
@@ -126,7 +130,7 @@ def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd
         owner.release()
 
 
-def _loop_factory():  # type: ignore[no-untyped-def]  # the type is asyncio's, which is not imported yet
+def _loop_factory() -> Callable[[], AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
@@ -167,7 +171,7 @@ def _stdio(address: Address, *, private: bool) -> int:
     return 0
 
 
-def _schema(form: str, out: object) -> int:
+def _schema(form: Literal["jsonschema", "openrpc"], out: object) -> int:
     import json
 
     from hermes_protocol.schema import document

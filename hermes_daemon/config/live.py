@@ -54,12 +54,10 @@ class Configuration:
         """A credential by its variable's name: the environment first, then home/.env."""
         return self._loaded.secret(name)
 
-    def secrets(self) -> tuple[str, ...]:
-        """Every credential known by value: what home/.env holds and what the providers' `api_key_env` name. Values
-        of fewer than 8 characters are left out: masking `1` or `true` everywhere would spoil every text."""
-        names = [provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env]
-        found = (*self._loaded.secret.values(), *(self.secret(name) or "" for name in names))
-        return tuple(dict.fromkeys(value for value in found if len(value) >= 8))
+    def secret_values(self) -> frozenset[str]:
+        """Every credential in use: all of home/.env, and the keys that configured providers read."""
+        names = {provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env}
+        return self._loaded.secret.values() | {value for name in names if (value := self.secret(name))}
 
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""

@@ -24,13 +24,13 @@ class Secrets:
         """The value, or None when it is set nowhere or empty."""
         return self._environ.get(name) or self._stored.get(name) or None
 
+    def values(self) -> frozenset[str]:
+        """Every value of home/.env: what must never be shown."""
+        return frozenset(value for value in self._stored.values() if value)
+
     def stored(self, name: str) -> bool:
         """Whether the value comes from home/.env."""
         return not self._environ.get(name) and bool(self._stored.get(name))
-
-    def values(self) -> tuple[str, ...]:
-        """Every value of home/.env, for whoever keeps them out of logs and prompts."""
-        return tuple(self._stored.values())
 
     def __repr__(self) -> str:
         return f"<Secrets: {len(self._stored)} in .env>"

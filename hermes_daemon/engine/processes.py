@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hermes_daemon.core.ports import Store
 from hermes_daemon.core.records import DropProcess, ProcessRow, PutProcess
-from hermes_daemon.tools.processes import start_time
+from hermes_daemon.tools.terminal.processes import start_time
 
 
 class SessionProcesses:
@@ -17,7 +17,7 @@ class SessionProcesses:
     async def started(self, pid: int, marker: str, command: str) -> None:
         """Return when the child is on record."""
         row = ProcessRow(
-            pid=pid, started=start_time(pid) or "", marker=marker, session_id=self._session_id, command=command[:200]
+            pid=pid, started=start_time(pid), marker=marker, session_id=self._session_id, command=command[:200]
         )
         await self._store.write(PutProcess(row=row), durable=False, patience=None)
 

@@ -8,7 +8,6 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -87,6 +86,10 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         if re.fullmatch(r"\d+(\.\d*)?|\.\d+", text):
             return float(text) * unit
     text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    from email.utils import parsedate_to_datetime  # here, because it costs a start that never meets a date
+
     try:
         when = parsedate_to_datetime(text)
     except ValueError:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -222,6 +221,8 @@ class OpenAIChat:
 
 def is_loopback(url: str) -> bool:
     """Whether the address is on this machine, where no proxy of the environment should stand in between."""
+    from ipaddress import ip_address  # with the first turn only, like the client itself
+
     try:
         host = (urlsplit(url).hostname or "").lower()
         return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback

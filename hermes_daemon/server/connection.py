@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -62,9 +62,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is there."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=WRITE_HIGH)
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's does not inherit
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH)
         self.daemon.connected(self)
 
     def data_received(self, data: bytes) -> None:

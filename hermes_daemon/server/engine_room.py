@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from hermes_daemon.config import Configuration
+from hermes_daemon.config import Configuration, Reload
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
@@ -30,6 +30,7 @@ class EngineRoom:
         parts: Parts,
         configuration: Configuration,
         read_log: Callable[[int, str | None], tuple[str, ...]],
+        apply_settings: Callable[[], None],
         close_rooms: Callable[[], Awaitable[None]],
         notes: tuple[str, ...] = (),
     ) -> None:
@@ -37,8 +38,16 @@ class EngineRoom:
         self.parts = parts
         self.configuration = configuration
         self.read_log = read_log
+        self._apply_settings = apply_settings
         self._close_rooms = close_rooms
         self._notes = notes
+
+    def reload(self) -> Reload:
+        """Read the configuration again; a broken one changes nothing."""
+        reloaded = self.configuration.reload()
+        if not reloaded.errors:
+            self._apply_settings()
+        return reloaded
 
     # --- what is going on ---
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
-from urllib.parse import quote
 
 from hermes_daemon.core.ports import Clock, StorageError
 from hermes_daemon.core.settings import DatabaseSettings
 from hermes_daemon.store import salvage
+from hermes_daemon.store.address import address
 from hermes_daemon.store.failures import explain, is_corrupt
 from hermes_daemon.store.migrate import migrate
 from hermes_daemon.store.search import SearchIndex, build_index
@@ -84,7 +84,7 @@ def _make_private(path: Path) -> None:
 
 def _connect(path: str, settings: DatabaseSettings, timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"file:{quote(path)}?mode=rw",
+        address(path, "rw"),
         uri=True,
         timeout=timeout,
         isolation_level=None,

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
+from pathlib import Path
 
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.store.failures import NewerDatabase
 
+_HERE = Path(__file__).parent
+
 MIGRATIONS: tuple[str, ...] = ("schema.sql",)
-"""Files of this package, in order. Append; never edit or reorder a released one."""
+"""Files beside this one, in order. Append; never edit or reorder a released one."""
 
 APPLICATION_ID = 0x48524D44  # "HRMD" in the file header: tells our databases from other programs' databases
 
 
 def migrate(
-    connection: sqlite3.Connection, path: str, migrations: Sequence[str] = MIGRATIONS, package: str = __package__
+    connection: sqlite3.Connection, path: str, migrations: Sequence[str] = MIGRATIONS, folder: Path = _HERE
 ) -> int:
-    """Bring the schema up to date and return its version. Each migration, a file of `package`, is one transaction.
+    """Bring the schema up to date and return its version. Each migration, a file of `folder`, is one transaction.
 
     Raises NewerDatabase, and StorageError for an SQLite database that is not ours; both leave the file untouched.
     A database that is up to date is only read, so a lock held by another process does not delay the start.
     """
     found = _check(connection, path, len(migrations))
     for version, name in enumerate(migrations[found:], start=found + 1):
-        script = files(package).joinpath(name).read_text(encoding="utf-8")
+        script = (folder / name).read_text(encoding="utf-8")
         _apply(connection, script, version)
     return len(migrations)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
+
+from hermes_daemon.store.address import address
 
 # Sessions first: rows of a session that is lost have no place to go.
 _TABLES = (
@@ -24,7 +25,7 @@ def carry_over(damaged: str, into: sqlite3.Connection) -> int:
     Sessions get a new epoch, because events may be missing: cursors of clients are then answered by a snapshot.
     """
     try:
-        source = sqlite3.connect(f"file:{quote(damaged)}?mode=ro", uri=True, isolation_level=None)
+        source = sqlite3.connect(address(damaged, "ro"), uri=True, isolation_level=None)
     except sqlite3.Error:
         return 0
     source.execute("PRAGMA writable_schema = ON")  # makes SQLite skip entries of the schema that it cannot read

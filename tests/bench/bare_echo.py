@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 
-class Params(msgspec.Struct):
+class Params(msgspec.Struct, frozen=True):
     echo: Any = None
 
 

@@ -53,13 +53,13 @@ def test_reload_reads_credentials_again(tmp_path: Path) -> None:
     assert live.secret("K") == "v"
 
 
-def test_secrets_are_the_values_worth_masking_each_once(tmp_path: Path) -> None:
+def test_secret_values_are_all_of_the_credentials_file_and_the_keys_in_use(tmp_path: Path) -> None:
     env = tmp_path / ".env"
-    env.write_text("A=abcdefgh\nB=1\nC=abcdefgh\n")
+    env.write_text("A=abcdefgh\nB=\nC=abcdefgh\n")
     env.chmod(0o600)
     (tmp_path / "config.yaml").write_text("providers: {lab: {api_key_env: LAB_KEY}, other: {api_key_env: UNSET}}")
     live = Configuration(str(tmp_path), {"LAB_KEY": "from-environ", "PATH": "/usr/bin:/bin"})
-    assert live.secrets() == ("abcdefgh", "from-environ")
+    assert live.secret_values() == {"abcdefgh", "from-environ"}
 
 
 def test_get_gives_value_and_source_of_leaves_sections_and_everything(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.support.live import TestTool, live
-
 from hermes_daemon.core.ports import ToolContext, ToolOutcome
+from tests.support.live import TestTool, live
 
 
 def test_an_answer_streams_and_is_stored(tmp_path: Path) -> None:

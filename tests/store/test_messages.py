@@ -59,8 +59,11 @@ def test_two_sessions_written_in_turns_do_not_mix(path: Path) -> None:
 def test_an_item_is_replaced_in_its_place(path: Path) -> None:
     tool = ToolCallItem(
         item_id="i1",
+        status="completed",
+        created_at="",
         call_id="c",
         name="terminal",
+        title="ls",
         args='{"command": "ls"}',
         output=Output(head="a", tail="z", blob=BlobRef("b", 3)),
         exit_code=0,

@@ -59,32 +59,24 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: Pa
     connection.close()
 
 
-def test_a_migration_that_fails_leaves_the_version_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "scripts"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "one.sql").write_text("CREATE TABLE a (x); -- first;\nCREATE TABLE b (x);\n")
-    (package / "two.sql").write_text("CREATE TABLE c (x);\nCREATE TABLE a (x);\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_a_migration_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
+    (tmp_path / "one.sql").write_text("CREATE TABLE a (x); -- first;\nCREATE TABLE b (x);\n")
+    (tmp_path / "two.sql").write_text("CREATE TABLE c (x);\nCREATE TABLE a (x);\n")
     connection = connect(tmp_path / "state.db")
     with pytest.raises(sqlite3.OperationalError, match="already exists"):
-        migrate(connection, "state.db", ("one.sql", "two.sql"), package="scripts")
+        migrate(connection, "state.db", ("one.sql", "two.sql"), tmp_path)
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     assert tables == {"a", "b"}
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    (package / "two.sql").write_text("CREATE TABLE c (x);\n")
-    assert migrate(connection, "state.db", ("one.sql", "two.sql"), package="scripts") == 2
+    (tmp_path / "two.sql").write_text("CREATE TABLE c (x);\n")
+    assert migrate(connection, "state.db", ("one.sql", "two.sql"), tmp_path) == 2
     connection.close()
 
 
-def test_a_migration_that_ends_inside_a_statement_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "cut"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "one.sql").write_text("CREATE TABLE a (x);\nCREATE TABLE b (x")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_a_migration_that_ends_inside_a_statement_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "one.sql").write_text("CREATE TABLE a (x);\nCREATE TABLE b (x")
     connection = connect(tmp_path / "state.db")
     with pytest.raises(ValueError, match="CREATE TABLE b"):
-        migrate(connection, "state.db", ("one.sql",), package="cut")
+        migrate(connection, "state.db", ("one.sql",), tmp_path)
     assert connection.execute("PRAGMA user_version").fetchone() == (0,)
     connection.close()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hermes_protocol import events as e
-from hermes_protocol.content import By, TextBlock
+from hermes_protocol.content import By, TextBlock, Usage
 from hermes_protocol.methods import InFlight, OpenTurn, SessionOptions, Snapshot
 
 ME = By("client-1", "chat", "chat")
@@ -20,7 +20,7 @@ class Journal:
     """Events in order, and the state they add up to. Time is a counter: every event is a millisecond later."""
 
     def __init__(self, session_id: str = "s1", cwd: str = "/w", model: str = "scripted/echo") -> None:
-        self.session = e.SessionSummary(session_id, cwd=cwd, model=model, created_at=stamp(0))
+        self.session = e.SessionSummary(session_id, "", cwd, model, "idle", stamp(0), stamp(0), 0, Usage())
         self.options = SessionOptions()
         self.epoch = "e1"
         self.events: list[e.Event] = []
@@ -71,7 +71,13 @@ class Journal:
         self.turn = OpenTurn(turn_id, self.now(), blocks)
         self.emit(e.TurnStarted(turn_id, blocks, by), turn_id=turn_id)
         item = e.UserMessage(
-            item_id=self.new_id("i"), turn_id=turn_id, created_at=self.now(), input=blocks, text=text, by=by
+            item_id=self.new_id("i"),
+            status="completed",
+            turn_id=turn_id,
+            created_at=self.now(),
+            input=blocks,
+            text=text,
+            by=by,
         )
         self.items.append(item)
         self.emit(e.ItemCompleted(item), turn_id=turn_id, item_id=item.item_id)
@@ -87,7 +93,8 @@ class Journal:
         self.emit(e.TurnEnded(status, **more), turn_id=turn_id)
 
     def start_message(self, kind: type[e.AgentMessage] | type[e.Reasoning] = e.AgentMessage) -> str:
-        item = kind(item_id=self.new_id("i"), turn_id=self.turn_id, status="inProgress", created_at=self.now())
+        item = kind(item_id=self.new_id("i"), turn_id=self.turn_id, status="inProgress", created_at=self.now(),
+                    text="", model="")  # fmt: skip
         return self._start(item, "text")
 
     def start_call(self, name: str = "terminal", args: str = "{}", title: str = "") -> str:

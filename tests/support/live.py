@@ -258,7 +258,7 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         sessions = Sessions(parts, daemon.session_changed)
         await sessions.recover()
         daemon.handlers.update(table.HANDLERS)
-        return EngineRoom(sessions, parts, configuration, lambda lines, level: (), store.close)
+        return EngineRoom(sessions, parts, configuration, lambda lines, level: (), lambda: None, store.close)
 
     identity = Identity("0.0", "test", new_id("boot"), "hash", home, (), lambda: False)
     daemon = Daemon(identity, open_engine, lambda: None)

@@ -93,6 +93,10 @@ class HttpConnection(asyncio.Protocol):
         """Break the connection off at once."""
         self._transport.abort()
 
+    def finish(self) -> None:
+        """Close once everything written is sent."""
+        self._transport.close()
+
     async def stop(self) -> None:
         self._transport.abort()
         self._task.cancel()

@@ -61,18 +61,26 @@ def put_session(session_id: str = "s1", at: str = "2026-03-01T12:00:00.000Z", **
     return PutSession(row=session_row(session_id, at, **fields))
 
 
+AT = "2026-03-01T12:00:00.000Z"
+
+
 def message(text: str, role: Any = "user") -> Message:
     return Message(role, (TextPart(text),))
 
 
 def said(session_id: str, item_id: str, text: str) -> PutItem:
     """A completed message of the user."""
-    return PutItem(session_id=session_id, item=UserMessage(item_id=item_id, input=(TextBlock(text),), text=text))
+    return PutItem(
+        session_id=session_id,
+        item=UserMessage(item_id=item_id, status="completed", created_at=AT, input=(TextBlock(text),), text=text),
+    )
 
 
 def answered(session_id: str, item_id: str, text: str, status: Any = "completed") -> PutItem:
     """A message of the agent."""
-    return PutItem(session_id=session_id, item=AgentMessage(item_id=item_id, text=text, status=status))
+    return PutItem(
+        session_id=session_id, item=AgentMessage(item_id=item_id, created_at=AT, text=text, model="m", status=status)
+    )
 
 
 def event(

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hermes_protocol import events as e
-from hermes_protocol.content import InputBlock
+from hermes_protocol.content import InputBlock, Usage
 from hermes_protocol.methods import OpenTurn, SessionOptions, Snapshot
 
 
@@ -79,7 +79,7 @@ def shown_output(output: e.Output | None) -> str:
 
 def empty(session_id: str) -> View:
     """A session nothing is known of yet: the start of a fold over all events."""
-    return View(e.SessionSummary(session_id))
+    return View(e.SessionSummary(session_id, "", "", "", "idle", "", "", 0, Usage()))
 
 
 def from_snapshot(snapshot: Snapshot) -> View:

@@ -47,7 +47,7 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
     """Read config.yaml again; a broken one changes nothing."""
     if "config" not in params.what:
         return ReloadResult((), ())
-    reloaded = connection.daemon.engine.configuration.reload()
+    reloaded = connection.daemon.engine.reload()
     return ReloadResult(reloaded.changed, tuple(str(error) for error in reloaded.errors), reloaded.warnings)
 
 
