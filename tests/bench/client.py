@@ -12,10 +12,13 @@ INITIALIZE: dict[str, Any] = {
     "capabilities": {},
 }
 
+PATIENCE_S = 60.0
+
 
 class BenchClient:
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(PATIENCE_S)  # A daemon that says nothing more fails the run instead of stopping it.
         self.socket.connect(path)
         self._buffer = b""
         self._id = 0
