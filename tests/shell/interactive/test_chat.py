@@ -28,7 +28,7 @@ def test_messages_typed_while_a_turn_runs_are_queued_in_order() -> None:
             daemon.on_submit = daemon.journal.start_turn
             for text in ("one", "two", "three"):
                 chat.submit(text)
-            await face.until(lambda: len(chat.session.view.queue) == 2)
+            await face.until(lambda: len(chat.view.queue) == 2)
             assert [line.strip() for line in chat.live(10)] == ["queued: two", "queued: three"]
 
     asyncio.run(run())
@@ -72,7 +72,7 @@ def test_ctrl_c_interrupts_the_turn_and_twice_leaves() -> None:
         async with daemon_and_chat() as (daemon, chat, face):
             daemon.on_submit = daemon.journal.start_turn
             chat.submit("long")
-            await face.until(lambda: chat.session.view.turn)
+            await face.until(lambda: chat.view.turn)
             chat.press_interrupt()
             assert chat.situation().hint == "Ctrl-C again leaves"
             await face.shows("interrupted")
