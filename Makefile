@@ -40,10 +40,10 @@ clean: ## what can be made again
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")' && { $(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")' && { $(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }; }
 
 $(VENV)/.user: $(BIN)/python pyproject.toml
-	$(PIP) --editable '.[local]' && touch $@
+	@echo "installing into $(VENV)" && $(PIP) --editable '.[local]' && touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml
-	$(PIP) --editable '.[local,dev]' && touch $@
+	@echo "installing into $(VENV), with what its development needs" && $(PIP) --editable '.[local,dev]' && touch $@

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hermes_daemon.config.live import Configuration, Reload
+from hermes_daemon.config.live import Configuration
 from hermes_daemon.config.loading import Loaded, load
 from hermes_daemon.config.problem import ConfigError
+from hermes_daemon.core.ports import Reload
 
 __all__ = ["ConfigError", "Configuration", "Loaded", "Reload", "load", "main"]
 

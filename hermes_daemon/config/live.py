@@ -9,18 +9,10 @@ import msgspec
 
 from hermes_daemon.config.loading import Loaded, load
 from hermes_daemon.config.problem import ConfigError, Key, dotted, nearest, parse_key
-from hermes_daemon.core.ports import Refused
+from hermes_daemon.core.ports import Refused, Reload
 from hermes_daemon.core.settings import Settings
 
 MASK = "[from .env]"
-
-
-class Reload(msgspec.Struct, frozen=True):
-    """What a reading changed: dotted keys with another value. With errors nothing changed."""
-
-    changed: tuple[str, ...] = ()
-    errors: tuple[ConfigError, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class Configuration:
@@ -33,12 +25,17 @@ class Configuration:
     def __init__(self, home: str, environ: Mapping[str, str]) -> None:
         self.home, self.environ = home, environ
         self._loaded = load(home, environ)
-        self.errors = self._loaded.errors
+        self._errors = self._loaded.errors
 
     @property
     def current(self) -> Settings:
         """The settings in force."""
         return self._loaded.settings
+
+    @property
+    def errors(self) -> tuple[ConfigError, ...]:
+        """The faults of the last reading."""
+        return self._errors
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -62,7 +59,7 @@ class Configuration:
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""
         loaded = load(self.home, self.environ)
-        self.errors = loaded.errors
+        self._errors = loaded.errors
         if loaded.errors:
             return Reload(errors=loaded.errors, warnings=loaded.warnings)
         changed = differing(self._loaded, loaded)

@@ -1,7 +1,7 @@
 """Everything a session can announce: one Struct for each kind of event, and the items that events speak of.
 
 `KINDS` is the table kind -> Struct. The list is closed and additive: a client looks a kind up and treats an unknown
-one as news it cannot show (protocol section 4).
+one as news it cannot show.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ class ItemDiscarded(EventData, frozen=True):
 
 
 class RequestOpened(EventData, frozen=True):
-    """A question to people; the same row stands in snapshots and hermes/request/list (protocol section 8)."""
+    """A question to people; the same row stands in snapshots and hermes/request/list."""
 
     KIND: ClassVar[str] = "request.opened"
     request_id: str

@@ -53,6 +53,15 @@ def test_reload_reads_credentials_again(tmp_path: Path) -> None:
     assert live.secret("K") == "v"
 
 
+def test_secret_values_are_all_of_the_credentials_file_and_the_keys_in_use(tmp_path: Path) -> None:
+    env = tmp_path / ".env"
+    env.write_text("A=abcdefgh\nB=\nC=abcdefgh\n")
+    env.chmod(0o600)
+    (tmp_path / "config.yaml").write_text("providers: {lab: {api_key_env: LAB_KEY}, other: {api_key_env: UNSET}}")
+    live = Configuration(str(tmp_path), {"LAB_KEY": "from-environ", "PATH": "/usr/bin:/bin"})
+    assert live.secret_values() == {"abcdefgh", "from-environ"}
+
+
 def test_get_gives_value_and_source_of_leaves_sections_and_everything(tmp_path: Path) -> None:
     live = configuration(tmp_path, "agent:\n  max_rounds: 3\n")
     assert live.get("agent.max_rounds") == (3, "config.yaml:2")

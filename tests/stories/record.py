@@ -26,10 +26,13 @@ NAMED = {
     "connectionId": "connection",
     "epoch": "epoch",
 }
-VARYING = {
-    **dict.fromkeys(("seq", "prev", "head", "durationMs", "remainingMs", "pid", "rssBytes", "incident"), "$int"),
-    **dict.fromkeys(("uptimeS", "monotonicMs", "exitsInS"), "$number"),
-    **dict.fromkeys(("bootId", "buildId", "schemaHash", "version", "incident", "endpoints", "limits"), "$any"),
+VARYING: dict[str, Any] = {
+    **dict.fromkeys(
+        ("seq", "prev", "head", "durationMs", "remainingMs", "inputTokens", "outputTokens", "clients"), "$int"
+    ),
+    **dict.fromkeys(("uptimeS", "monotonicMs", "exitsInS", "occupancyPct"), "$number"),
+    **dict.fromkeys(("bootId", "buildId", "schemaHash", "version", "incident"), "$text"),
+    "features": ["$rest"],
 }
 
 
@@ -112,7 +115,7 @@ def record(outline: Path, folder: Path) -> list[dict[str, Any]]:
             if "await" in step:
                 _await(step, actors[step["await"]], recorder)
                 if step.get("closed"):
-                    actors.pop(step["await"])
+                    actors.pop(step["await"]).peer.close()
                 continue
             recorder.lines.append(step)
             client = step["from"]

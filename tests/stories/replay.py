@@ -123,7 +123,7 @@ def _play(step: Step, actors: dict[str, Actor], names: Names, path: str, framing
         _deltas(step.deltas, actor, names)
     elif step.closed:
         _closed(actor)
-        actors.pop(step.client)
+        actors.pop(step.client).peer.close()
     elif step.heard is not None and "method" in step.heard:
         names.compare(step.heard, actor.notification(step.heard))
     elif step.heard is not None:

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "protocol" / "stories"
 PASSED_OVER = frozenset({"session.updated", "item.progress", "request.clock", "request.seen"})
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
-_KINDS: dict[str, Any] = {
+MATCHERS: dict[str, Any] = {
     "$any": lambda value: True,
     "$int": lambda value: type(value) is int,
     "$number": lambda value: type(value) in (int, float),
@@ -140,8 +140,8 @@ class Names:
             self.compare(below, said[index], f"{at}[{index}]")
 
     def _compare_texts(self, expected: str, said: Any, at: str) -> None:
-        if expected in _KINDS:
-            if not _KINDS[expected](said):
+        if expected in MATCHERS:
+            if not MATCHERS[expected](said):
                 raise Mismatch(f"{at}: expected {expected}, got {said!r}")
         elif expected.startswith("$") and not expected.startswith(("$$", "${")):
             if self.values.setdefault(expected, said) != said:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hermes_local.address import Address
+from hermes_local.address import Address, resolve
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = [str(REPOSITORY / folder) for folder in ("protocol", ".", "clients/python", "clients/shell")]
@@ -21,20 +21,22 @@ START_S = 30.0
 
 
 class Daemon:
-    """One daemon on a home of its own. `socket_path` accepts connections while it runs."""
+    """One daemon on a home of its own. `socket_path` accepts connections while it runs; a command that is run with
+    `environ` finds it by itself."""
 
     def __init__(self, home: Path, runtime_dir: Path, environ: Mapping[str, str] | None = None) -> None:
         home.mkdir(parents=True, exist_ok=True)
         runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.address = Address(os.path.realpath(home), "", os.path.realpath(runtime_dir))
         self.environ = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(home),
             "LANG": "C.UTF-8",
             "PYTHONPATH": os.pathsep.join(SOURCES),
             "HERMES_HOME": str(home),
+            "XDG_RUNTIME_DIR": os.path.realpath(runtime_dir),
             **(environ or {}),
         }
+        self.address: Address = resolve(self.environ)
         self.process: subprocess.Popen[bytes] | None = None
         self._until: int | None = None
         self._said = runtime_dir / "said.txt"
