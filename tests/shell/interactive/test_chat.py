@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from hermes_client import Session
 from hermes_protocol import methods as m
 from hermes_protocol.errors import ProtocolError
 from tests.support.client_face import chatting, daemon_and_chat
@@ -49,6 +50,21 @@ def test_what_is_typed_while_the_daemon_is_away_is_sent_when_it_is_back() -> Non
             assert face.text.index("› one") < face.text.index("› two")
             assert "the daemon was restarted; connected again" in face.text
             assert face.text.count("connected again") == 1
+
+    asyncio.run(run())
+
+
+def test_a_message_goes_to_the_session_it_was_typed_in() -> None:
+    async def run() -> None:
+        async with daemon_and_chat() as (daemon, chat, face):
+            other = await Session.open(chat.connection, "s1")
+            other.session_id = "s2"
+            await daemon.stop()
+            await face.until(lambda: chat.connection.state == "lost")
+            chat.submit("for the first")
+            chat.show(other)
+            await daemon.start()
+            assert (await daemon.asked("hermes/turn/submit"))["sessionId"] == "s1"
 
     asyncio.run(run())
 

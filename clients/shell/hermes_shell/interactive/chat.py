@@ -51,7 +51,8 @@ class Chat:
         self._made: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._following: asyncio.Task[None] | None = None
-        self._outbox: asyncio.Queue[str] = asyncio.Queue()
+        # With the session it was typed in: it goes there, also when another one is shown by then.
+        self._outbox: asyncio.Queue[tuple[Session, str]] = asyncio.Queue()
         self._clients = 0
         self._unhook: list[Callable[[], None]] = []
 
@@ -132,18 +133,18 @@ class Chat:
         """Send a message; while a turn runs it is queued by the daemon."""
         self.hint = ""
         self.sending.append(text)
-        self._outbox.put_nowait(text)
+        self._outbox.put_nowait((self.session, text))
         self._face.redraw()
 
     async def _send_all(self) -> None:
         """One after the other, so that the order typed is the order sent, also over a lost connection."""
         while True:
-            text = await self._outbox.get()
+            session, text = await self._outbox.get()
             try:
-                await self.session.submit(text)
+                await session.submit(text)
                 self._first_use.spoken()
-            except ProtocolError as refused:
-                self.say(sentence(refused), "error")
+            except (ProtocolError, Disconnected) as refused:
+                self.say(sentence(refused) if isinstance(refused, ProtocolError) else str(refused), "error")
                 self._face.restore(text)
             self.sending.remove(text)
             self._face.redraw()

@@ -15,6 +15,7 @@ from hermes_protocol.errors import ProtocolError
 from hermes_shell.interactive import export
 from hermes_shell.interactive.chat import Chat
 from hermes_shell.interactive.printable import one_line
+from hermes_shell.interactive.session_ids import find
 
 Action: TypeAlias = Callable[[Chat, str], Awaitable[None]]
 SESSIONS_SHOWN = 20
@@ -104,7 +105,8 @@ async def _sessions(chat: Chat, word: str) -> None:
         chat.say("\n".join(lines))
         return
     rows = page.sessions
-    session_id = rows[int(word) - 1].session_id if word.isdecimal() and 0 < int(word) <= len(rows) else word
+    by_number = word.isdecimal() and 0 < int(word) <= len(rows)
+    session_id = rows[int(word) - 1].session_id if by_number else await find(chat.connection, word)
     if session_id == chat.session.session_id:
         chat.say("this is the session you are in")
         return
