@@ -74,6 +74,39 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+# --- configuration ----------------------------------------------------------------------------------------------------
+
+
+class Reload(msgspec.Struct, frozen=True):
+    """What a reading of the configuration changed: dotted keys with another value. With errors nothing changed."""
+
+    changed: tuple[str, ...] = ()
+    errors: tuple[Exception, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Configuration(Protocol):
+    """Settings that can be read again while the daemon runs. `current` is always whole."""
+
+    @property
+    def current(self) -> Settings: ...
+    @property
+    def errors(self) -> tuple[Exception, ...]:
+        """The faults of the last reading; `current` is then older than the file."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+    def reload(self) -> Reload:
+        """Read everything again; a broken file changes nothing."""
+        ...
+
+    def get(self, path: str = "") -> tuple[Any, str]:
+        """(value, source) of a dotted key, the whole tree for "". Refused for an unknown key."""
+        ...
+
+
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +396,10 @@ class Store(Protocol):
 
     def counts(self) -> dict[str, int]:
         """sessions, turns, messages, bytes."""
+        ...
+
+    def usage(self, session_id: str | None) -> tuple[Usage, int]:
+        """Tokens and the number of turns, of a session or of all."""
         ...
 
     @property

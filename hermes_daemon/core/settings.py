@@ -10,7 +10,9 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class Section(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,18 +54,18 @@ class ModelSettings(Section, frozen=True):
 
 
 class LocalSettings(Section, frozen=True):
-    """The embedded model: file name or path, idle time before its process is stopped, threads (0 = all cores)."""
+    """The embedded model: name or path, idle time before its process is stopped, threads (0 = all cores but one)."""
 
     model: str = "smollm2"
     context_length: Positive = 4096
     idle_s: Seconds = 300.0
-    threads: int = 0
+    threads: Natural = 0
     start_timeout: Seconds = 60.0
 
 
 class AgentSettings(Section, frozen=True):
     max_rounds: Positive = 90
-    api_max_retries: int = 3
+    api_max_retries: Natural = 3
     interrupt_grace_s: Seconds = 10.0
     system_prompt: str = ""
 
@@ -121,7 +123,7 @@ class DatabaseSettings(Section, frozen=True):
 class LoggingSettings(Section, frozen=True):
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     max_bytes: Positive = 5_242_880
-    backups: int = 3
+    backups: Natural = 3
 
 
 class DisplaySettings(Section, frozen=True):
@@ -131,7 +133,7 @@ class DisplaySettings(Section, frozen=True):
 
 
 class CompressionSettings(Section, frozen=True):
-    threshold: float = 0.8
+    threshold: Share = 0.8
 
 
 class Settings(Section, frozen=True):

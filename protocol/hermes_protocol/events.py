@@ -1,7 +1,7 @@
 """Everything a session can announce: one Struct for each kind of event, and the items that events speak of.
 
 `KINDS` is the table kind -> Struct. The list is closed and additive: a client looks a kind up and treats an unknown
-one as news it cannot show (protocol section 4).
+one as news it cannot show.
 """
 
 from __future__ import annotations
@@ -66,26 +66,26 @@ class Item(Wire, tag_field="type", kw_only=True, frozen=True):
     """What clients show. Fields common to all item types."""
 
     item_id: str
+    status: ItemStatus
+    created_at: str
     turn_id: str | None = None
-    status: ItemStatus = "completed"
-    created_at: str = ""
     completed_at: str | None = None
 
 
 class UserMessage(Item, tag="userMessage", kw_only=True, frozen=True):
     input: tuple[InputBlock, ...]
-    text: str = ""
+    text: str
     by: By | None = None
 
 
 class AgentMessage(Item, tag="agentMessage", kw_only=True, frozen=True):
-    text: str = ""
-    model: str = ""
+    text: str
+    model: str
 
 
 class Reasoning(Item, tag="reasoning", kw_only=True, frozen=True):
-    text: str = ""
-    model: str = ""
+    text: str
+    model: str
 
 
 class ToolCallItem(Item, tag="toolCall", kw_only=True, frozen=True):
@@ -93,8 +93,8 @@ class ToolCallItem(Item, tag="toolCall", kw_only=True, frozen=True):
 
     call_id: str
     name: str
-    title: str = ""
-    args: str = ""
+    title: str
+    args: str
     output: Output | None = None
     exit_code: int | None = None
     error: str | None = None
@@ -149,14 +149,14 @@ class SessionSummary(Wire, frozen=True):
     """One row of a session list. `rev` grows with every option, rename and rewind."""
 
     session_id: str
-    title: str = ""
-    cwd: str = ""
-    model: str = ""
-    state: SessionState = "idle"
-    created_at: str = ""
-    updated_at: str = ""
-    rev: int = 0
-    usage: Usage = Usage()
+    title: str
+    cwd: str
+    model: str
+    state: SessionState
+    created_at: str
+    updated_at: str
+    rev: int
+    usage: Usage
     occupancy_pct: float | None = None
     open_requests: int = 0
     clients: int = 0
@@ -351,7 +351,7 @@ class ItemDiscarded(EventData, frozen=True):
 
 
 class RequestOpened(EventData, frozen=True):
-    """A question to people; the same row stands in snapshots and hermes/request/list (protocol section 8)."""
+    """A question to people; the same row stands in snapshots and hermes/request/list."""
 
     KIND: ClassVar[str] = "request.opened"
     request_id: str

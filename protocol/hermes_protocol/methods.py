@@ -440,6 +440,7 @@ class InterruptResult(Wire, frozen=True):
 
 class QueueParams(Wire, frozen=True):
     session_id: str
+    key: str | None = None
 
 
 class QueueRemoveParams(Wire, frozen=True):
@@ -474,7 +475,7 @@ class ClarifyAnswer(Wire, frozen=True):
 
 
 class Answer(Wire, frozen=True):
-    """Shapes by kind (decisions 8): permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values};
+    """Shapes by kind: permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values};
     clientTool {result}|{error}; any {decline: true}."""
 
     option_id: str | None = None

@@ -1,0 +1,1 @@
+"""The native dialect: one function for each row of hermes_protocol.methods.METHODS."""

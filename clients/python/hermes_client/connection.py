@@ -1,0 +1,239 @@
+"""A connection to the daemon that repairs itself: initialized, typed requests, notifications to whoever listens.
+
+When the socket is lost, requests under way fail with Disconnected (or are sent again, where the caller says that is
+safe) and the connection dials again until it is closed. Sessions subscribe again by themselves (see `session`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from hermes_client.wire import Disconnected, Wire
+from hermes_protocol import PROTOCOL_VERSION
+from hermes_protocol.errors import ProtocolError
+from hermes_protocol.methods import Capabilities, Client, Hello, InitializeResult, Welcome
+
+T = TypeVar("T")
+State: TypeAlias = Literal["ready", "lost", "closed"]
+Dial: TypeAlias = Callable[[], Awaitable[str]]
+NoteHandler: TypeAlias = Callable[[str, msgspec.Raw], None]
+StateHandler: TypeAlias = Callable[[State, str], None]
+
+INITIALIZE_SECONDS = 10.0
+DELAYS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds between attempts to reconnect; the last one repeats."""
+ADMISSION_DELAY = 0.5
+"""Seconds to wait after `overloaded` or `draining` when the daemon names none."""
+
+
+class Connection:
+    """Made by `open`. `welcome` is what the daemon said of itself at the last (re)connect."""
+
+    def __init__(self, dial: Dial, hello: Hello, *, reconnect: bool = True) -> None:
+        self.hello = hello
+        self.welcome: Welcome | None = None
+        self.state: State = "lost"
+        self.reason = ""
+        self._dial = dial
+        self._reconnect = reconnect
+        self._wire: Wire | None = None
+        self._ready = asyncio.Event()
+        self._repair: asyncio.Task[None] | None = None
+        self._note_handlers: list[NoteHandler] = []
+        self._state_handlers: list[StateHandler] = []
+
+    @classmethod
+    async def open(
+        cls,
+        address: str | None = None,
+        *,
+        client: Client | None = None,
+        capabilities: Capabilities | None = None,
+        profile: str | None = None,
+        reconnect: bool = True,
+    ) -> Connection:
+        """Connect and initialize.
+
+        `address` is the path of a daemon's socket; None finds the daemon of `profile` and starts it when there is
+        none, now and at every reconnect. Raises ConnectionError or OSError when the first attempt fails, ProtocolError
+        when the daemon refuses (kind `version_unsupported`: no common protocol version).
+        """
+        who = client or Client()
+        # The id must stay the same over reconnects: the daemon recognises its half-open predecessor by it.
+        who = msgspec.structs.replace(who, id=who.id or str(uuid.uuid4()), name=who.name or "python")
+        hello = Hello((PROTOCOL_VERSION,), who, capabilities or Capabilities(), takeover=True)
+        connection = cls(_dialer(address, profile), hello, reconnect=reconnect)
+        await connection._attempt()
+        return connection
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """The id this client is known by in `by.clientId`."""
+        return self.hello.client.id
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        params: Any,
+        result_type: type[T],
+        *,
+        resend: bool = False,
+        at_once: Callable[[T], None] | None = None,
+    ) -> T:
+        """Ask, and wait for the answer, decoded as `result_type`. `params` is a Struct of `methods`, a dict, or None.
+
+        `resend` sends it again after a reconnect, and after `overloaded` or a `draining` that announces a restart: for
+        reads, and for mutations that carry a key. `at_once` runs with the result before the next frame is looked at.
+        Raises ProtocolError for an error answer, Disconnected when the daemon went away and `resend` is off, or when
+        the connection was closed.
+        """
+        decode = msgspec.json.Decoder(result_type).decode
+        early = None if at_once is None else (lambda raw: at_once(decode(raw)))
+        while True:
+            try:
+                if resend:
+                    await self.ready()
+                if self._wire is None:
+                    raise Disconnected(self.reason or "not connected")
+                return decode(await self._wire.call(method, {} if params is None else params, early))
+            except Disconnected:
+                if not resend or self.state == "closed":
+                    raise
+            except ProtocolError as refused:
+                if not resend or not _passes(refused):
+                    raise
+                await asyncio.sleep(_delay(refused))
+
+    def notify(self, method: str, params: Any = None) -> None:
+        """Send a notification; lost when the daemon is away."""
+        if self._wire is not None:
+            self._wire.notify(method, {} if params is None else params)
+
+    # --- what comes by itself -----------------------------------------------------------------------------------------
+
+    def on_note(self, handler: NoteHandler) -> Callable[[], None]:
+        """Have `handler(method, params)` called for every notification, in order. Gives the function that ends it."""
+        self._note_handlers.append(handler)
+        return lambda: self._note_handlers.remove(handler)
+
+    def on_state(self, handler: StateHandler) -> Callable[[], None]:
+        """Have `handler(state, reason)` called when the connection is lost, ready again, or closed."""
+        self._state_handlers.append(handler)
+        return lambda: self._state_handlers.remove(handler)
+
+    async def ready(self) -> None:
+        """Wait until connected and initialized. Raises Disconnected once the connection is closed for good."""
+        await self._ready.wait()
+        if self.state == "closed":
+            raise Disconnected(self.reason or "closed")
+
+    async def close(self) -> None:
+        """Detach. Sessions and turns go on in the daemon."""
+        repair, self._repair = self._repair, None
+        if repair is not None:
+            repair.cancel()
+            await asyncio.gather(repair, return_exceptions=True)
+        self._become("closed", "closed by this client")
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    async def _attempt(self) -> None:
+        path = await self._dial()
+        loop = asyncio.get_running_loop()
+        wire: Wire
+        _, wire = await loop.create_unix_connection(lambda: Wire(self._note, lambda why: self._lost(wire, why)), path)
+        try:
+            params = {"hermes": self.hello}
+            raw = await asyncio.wait_for(wire.call("initialize", params), INITIALIZE_SECONDS)
+            result = msgspec.json.decode(raw, type=InitializeResult)
+        except TimeoutError:
+            wire.close()
+            raise Disconnected(f"no answer to initialize within {INITIALIZE_SECONDS:g} s on {path}") from None
+        except BaseException:
+            wire.close()
+            raise
+        wire.notify("initialized", {})
+        if not wire.is_open:
+            raise Disconnected("the daemon closed the connection")
+        self._wire, self.welcome = wire, result.capabilities.experimental.hermes
+        self._become("ready", "")
+
+    def _note(self, method: str, params: msgspec.Raw) -> None:
+        for handler in tuple(self._note_handlers):
+            handler(method, params)
+
+    def _lost(self, wire: Wire, reason: str) -> None:
+        if wire is not self._wire:
+            return
+        self._wire = None
+        if not self._reconnect:
+            self._become("closed", reason)
+            return
+        self._become("lost", reason)
+        self._repair = asyncio.get_running_loop().create_task(self._redial())
+
+    async def _redial(self) -> None:
+        attempt = 0
+        while True:
+            try:
+                await self._attempt()
+                return
+            except ProtocolError as refused:
+                self._become("closed", refused.message)
+                return
+            except Exception as failed:
+                # Whatever keeps the daemon from coming back (no socket yet, a start that failed, a full disk): say it
+                # and go on, until somebody closes.
+                self._become("lost", str(failed) or type(failed).__name__)
+            await asyncio.sleep(DELAYS[min(attempt, len(DELAYS) - 1)])
+            attempt += 1
+
+    def _become(self, state: State, reason: str) -> None:
+        if self.state == "closed":
+            return
+        self.state, self.reason = state, reason
+        if state == "lost":
+            self._ready.clear()
+        else:
+            self._ready.set()
+        for handler in tuple(self._state_handlers):
+            handler(state, reason)
+
+
+def _dialer(address: str | None, profile: str | None) -> Dial:
+    async def fixed() -> str:
+        return os.fspath(address or "")
+
+    async def found() -> str:
+        from hermes_client.start import find_or_start  # only who starts daemons pays for what that imports
+
+        return await find_or_start(profile)
+
+    return found if address is None else fixed
+
+
+def _passes(refused: ProtocolError) -> bool:
+    """Whether waiting helps: a busy daemon, or one that hands over to its successor."""
+    return refused.kind == "overloaded" or (refused.kind == "draining" and bool(refused.data.get("restart")))
+
+
+def _delay(refused: ProtocolError) -> float:
+    after = refused.data.get("retryAfterMs")
+    return after / 1000 if isinstance(after, int | float) and after >= 0 else ADMISSION_DELAY

@@ -1,0 +1,7 @@
+"""`python -m hermes_shell` is `hermes`."""
+
+import sys
+
+from hermes_shell.main import main
+
+sys.exit(main())

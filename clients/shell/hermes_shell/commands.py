@@ -1,0 +1,149 @@
+"""Every command of `hermes` except chat and demo: one table for the parser, help, completion and the reference page."""
+
+from __future__ import annotations
+
+from hermes_local.arguments import Command, Option
+from hermes_shell.chat import CHAT, PROFILE
+
+JSON = Option("json", "print JSON")
+YES = Option("yes", "do not ask", short="y")
+
+
+class Entry:
+    """A command, spelled `family verb` or one word, and the function that runs it: `module:function`."""
+
+    __slots__ = ("command", "handler")
+
+    def __init__(self, name: str, help: str, handler: str, *arguments: str, options: tuple[Option, ...] = ()) -> None:
+        self.command = Command(name, help, arguments, (*options, PROFILE))
+        self.handler = f"hermes_shell.{handler}"
+
+
+ENTRIES = (
+    Entry(
+        "sessions list",
+        "the sessions, the most recently used first",
+        "sessions:show_list",
+        options=(
+            Option("cwd", "only those of this folder", value="DIR"),
+            Option("query", "only those whose title or text matches", value="TEXT", short="q"),
+            Option("limit", "at most so many (50)", value="N", number=True, short="n"),
+            JSON,
+        ),
+    ),
+    Entry(
+        "sessions show",
+        "one session: what it is and its last messages",
+        "sessions:show",
+        "SESSION",
+        options=(Option("limit", "so many of its last items (20)", value="N", number=True, short="n"), JSON),
+    ),
+    Entry("sessions rename", "give a session a title", "sessions:rename", "SESSION", "TITLE..."),
+    Entry("sessions delete", "delete sessions for good", "sessions:delete", "SESSION...", options=(YES,)),
+    Entry(
+        "sessions export",
+        "write a whole session to standard output or a file",
+        "sessions:export",
+        "SESSION",
+        options=(
+            Option("format", "json or markdown (markdown)", value="FORMAT", choices=("json", "markdown"), short="f"),
+            Option("output", "write to this file, mode 0600", value="FILE", short="o"),
+        ),
+    ),
+    Entry(
+        "sessions search",
+        "find words in all sessions",
+        "sessions:search",
+        "TEXT...",
+        options=(
+            Option("limit", "at most so many hits (20)", value="N", number=True, short="n"),
+            Option("cwd", "only in sessions of this folder", value="DIR"),
+            JSON,
+        ),
+    ),
+    Entry("daemon start", "start the daemon if none runs", "daemon:start"),
+    Entry(
+        "daemon stop",
+        "stop the daemon: running turns may finish first",
+        "daemon:stop",
+        options=(
+            Option("drain", "let running turns finish (the default)"),
+            Option("now", "end running turns; a daemon that does not answer is killed"),
+        ),
+    ),
+    Entry(
+        "daemon restart",
+        "stop the daemon and start a new one",
+        "daemon:restart",
+        options=(Option("drain", "let running turns finish (the default)"), Option("now", "end running turns")),
+    ),
+    Entry("daemon status", "what the daemon is doing", "daemon:status", options=(JSON,)),
+    Entry(
+        "daemon logs",
+        "the end of the daemon's log",
+        "daemon:logs",
+        options=(
+            Option("follow", "go on with what is added", short="f"),
+            Option("lines", "so many lines (50)", value="N", number=True, short="n"),
+        ),
+    ),
+    Entry("daemon reload", "read the configuration again", "daemon:reload"),
+    Entry("doctor", "look at everything that has to be right, and say what to do", "doctor:run", options=(JSON,)),
+    Entry("config get", "a setting's value, or all of them", "config:get", "[KEY]"),
+    Entry("config set", "change a setting in config.yaml", "config:set_value", "KEY", "VALUE"),
+    Entry("config path", "where config.yaml is", "config:path"),
+    Entry("config validate", "check config.yaml without a daemon", "config:validate"),
+    Entry("tools list", "the tools the agent may use", "catalogs:tools", options=(JSON,)),
+    Entry("model", "the default model, or another one as the default", "catalogs:model", "[MODEL]"),
+    Entry(
+        "models list",
+        "the models that can be asked",
+        "catalogs:models",
+        options=(Option("probe", "ask the endpoints which models they have"), JSON),
+    ),
+    Entry("models pull", "fetch a model for the embedded provider", "catalogs:pull", "MODEL"),
+    Entry("models rm", "remove a fetched model", "catalogs:remove", "MODEL"),
+    Entry(
+        "say",
+        "put a text into a session, running or not",
+        "questions:say",
+        "SESSION",
+        "TEXT...",
+        options=(
+            Option(
+                "when-busy",
+                "what to do while a turn runs (queue)",
+                value="HOW",
+                choices=("queue", "steer", "interrupt", "reject"),
+            ),
+        ),
+    ),
+    Entry(
+        "approve",
+        "answer an open permission request, or list the open ones",
+        "questions:approve",
+        "[REQUEST]",
+        "[OPTION]",
+        options=(Option("feedback", "what the agent should know about a denial", value="TEXT"), JSON),
+    ),
+    Entry("profiles list", "the profiles of this home", "profiles:show_list"),
+    Entry("profiles create", "make a profile", "profiles:create", "NAME"),
+    Entry("profiles remove", "remove a profile with everything in it", "profiles:remove", "NAME", options=(YES,)),
+    Entry("completion", "completion for a shell: bash, zsh or fish", "completion:run", "SHELL"),
+)
+
+DEMO = Command(
+    "demo",
+    "watch a scripted coding turn, without any key",
+    options=(
+        Option("yes", "answer the question by itself", short="y"),
+        Option("keep", "keep the temporary repository"),
+    ),
+)
+# `hermes tools` is `hermes tools list`, and so on.
+DEFAULT_VERBS = {"sessions": "list", "tools": "list", "models": "list", "profiles": "list", "daemon": "status"}
+
+
+def all_commands() -> tuple[Command, ...]:
+    """Every command, chat and demo included."""
+    return (CHAT, DEMO, *(entry.command for entry in ENTRIES))

@@ -1,0 +1,243 @@
+"""What begins with a slash: one table of commands, each a function of the chat and the words behind its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from hermes_client import Session
+from hermes_protocol import methods as m
+from hermes_protocol.content import input_text
+from hermes_protocol.errors import ProtocolError
+from hermes_shell.interactive import export
+from hermes_shell.interactive.chat import Chat
+from hermes_shell.interactive.printable import one_line
+
+Action: TypeAlias = Callable[[Chat, str], Awaitable[None]]
+SESSIONS_SHOWN = 20
+
+
+class Command(msgspec.Struct, frozen=True):
+    """`words` is how its arguments are shown in the help."""
+
+    words: str
+    help: str
+    action: Action
+
+
+async def run(chat: Chat, line: str) -> None:
+    """Do what `line` (it begins with a slash) says; an unknown name is answered with the nearest one."""
+    name, _, rest = line[1:].strip().partition(" ")
+    command = COMMANDS.get(name) or COMMANDS.get(ALIASES.get(name, ""))
+    if command is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        meant = f" Did you mean /{near[0]}?" if near else " /help lists the commands."
+        chat.say(f"no command /{one_line(name, 40)}.{meant}", "error")
+        return
+    await command.action(chat, rest.strip())
+
+
+def completed(line: str) -> str:
+    """`line` with the name of the only command that begins like it filled in, or as far as all of them agree."""
+    if not line.startswith("/") or " " in line:
+        return line
+    names = [name for name in COMMANDS if name.startswith(line[1:])]
+    if len(names) == 1:
+        return f"/{names[0]} "
+    agreed = names[0] if names else line[1:]
+    while not all(name.startswith(agreed) for name in names):
+        agreed = agreed[:-1]
+    return f"/{agreed}"
+
+
+def plain_message(line: str) -> bool:
+    """Whether a line is a message and no command: paths such as /etc/hosts are messages."""
+    if not line.startswith("/"):
+        return True
+    return "/" in line[1:].split(" ", 1)[0].split("\n", 1)[0]
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+
+
+async def _help(chat: Chat, _: str) -> None:
+    rows = [(f"/{name} {command.words}".strip(), command.help) for name, command in COMMANDS.items()]
+    keys = [
+        ("Enter", "send; while a turn runs the message is queued"),
+        ("Alt-Enter, Ctrl-J", "a new line"),
+        ("Ctrl-C", "interrupt the turn; twice leaves"),
+        ("Ctrl-O", "show or hide the last tool call's whole output"),
+        ("Ctrl-D", "leave; a running turn goes on"),
+        ("Up, Down", "earlier messages"),
+    ]
+    width = max(len(left) for left, _ in [*rows, *keys])
+    chat.say("\n".join(f"  {left:<{width}}  {right}" for left, right in [*rows, *keys]))
+
+
+async def _new(chat: Chat, _: str) -> None:
+    old = chat.session
+    row = old.view.session
+    # Modes and tools stay as they are; a model chosen for the old session is one the person wants to talk to.
+    options = old.view.options
+    made = await Session.create(chat.connection, row.cwd, model=row.model or None, options=options)
+    chat.say(f"session {made.session_id}")
+    chat.show(made, made=True)
+    await old.close()
+
+
+async def _sessions(chat: Chat, word: str) -> None:
+    page = await chat.connection.request(
+        "hermes/session/list", m.ListParams(limit=SESSIONS_SHOWN), m.ListResult, resend=True
+    )
+    if not word:
+        lines = []
+        for number, row in enumerate(page.sessions, 1):
+            here = "*" if row.session_id == chat.session.session_id else " "
+            title = one_line(row.title, 40) or "(no title)"
+            lines.append(f"{here}{number:>3}  {row.session_id}  {title}  {row.state}  {row.updated_at[:16]}  {row.cwd}")
+        lines.append("  /sessions NUMBER or ID goes there")
+        chat.say("\n".join(lines))
+        return
+    rows = page.sessions
+    session_id = rows[int(word) - 1].session_id if word.isdecimal() and 0 < int(word) <= len(rows) else word
+    if session_id == chat.session.session_id:
+        chat.say("this is the session you are in")
+        return
+    old, opened = chat.session, await Session.open(chat.connection, session_id)
+    chat.say(f"session {opened.session_id} {one_line(opened.view.session.title)}")
+    chat.show(opened)
+    await old.close()
+
+
+async def _model(chat: Chat, word: str) -> None:
+    if word:
+        await chat.session.set_option("model", word)
+        return
+    known = await chat.connection.request("hermes/models/list", m.ModelsParams(), m.ModelsResult, resend=True)
+    lines = []
+    for row in known.models:
+        here = "*" if row.id == chat.session.view.session.model else " "
+        notes = [row.state if row.state != "ready" else "", row.note, "" if row.tools else "no tools"]
+        lines.append(f"{here} {row.id}  {', '.join(filter(None, notes))}".rstrip())
+    lines.append("  /model PROVIDER/NAME takes another one from the next turn on")
+    chat.say("\n".join(lines))
+
+
+async def _tools(chat: Chat, _: str) -> None:
+    params = m.ToolListParams(chat.session.session_id)
+    rows = (await chat.connection.request("hermes/tool/list", params, m.ToolListResult, resend=True)).tools
+    width = max((len(row.name) for row in rows), default=0)
+    lines = [
+        f"  {row.name:<{width}}  {'reads  ' if row.read_only else 'asks   '}  {one_line(row.description, 90)}"
+        for row in rows
+    ]
+    chat.say("\n".join(lines) if lines else "no tools in this session")
+
+
+async def _compact(chat: Chat, focus: str) -> None:
+    params = {"sessionId": chat.session.session_id, **({"focus": focus} if focus else {})}
+    try:
+        await chat.connection.request("hermes/session/compact", params, dict)
+    except ProtocolError as refused:
+        if refused.kind != "method_not_found":
+            raise
+        chat.say("this daemon cannot compact yet: it comes with a later version", "warning")
+
+
+async def _queue(chat: Chat, words: str) -> None:
+    view = chat.session.view
+    name, _, number = words.partition(" ")
+    if name == "resume":
+        params = m.QueueParams(chat.session.session_id)
+        await chat.connection.request("hermes/queue/resume", params, m.QueueResult, resend=True)
+    elif name == "remove" and number.isdecimal() and 0 < int(number) <= len(view.queue):
+        entry = view.queue[int(number) - 1]
+        params_remove = m.QueueRemoveParams(chat.session.session_id, entry.queue_id)
+        await chat.connection.request("hermes/queue/remove", params_remove, m.QueueResult)
+        chat.say(f"removed: {one_line(input_text(entry.input))}")
+    elif words:
+        chat.say(f"/queue {one_line(words, 40)}: expected nothing, `remove NUMBER` or `resume`", "error")
+    elif not view.queue:
+        chat.say("nothing is queued")
+    else:
+        paused = ["  the queue is paused; /queue resume goes on"] if view.paused else []
+        lines = [f"{n:>3}  {one_line(input_text(entry.input), 100)}" for n, entry in enumerate(view.queue, 1)]
+        chat.say("\n".join([*lines, *paused]))
+
+
+async def _expand(chat: Chat, word: str) -> None:
+    count = len(chat.transcript.calls)
+    number = int(word) if word.isdecimal() else (count if not word else 0)
+    text = chat.transcript.expanded(chat.session.view, number)
+    if text is None:
+        have = f"a number from 1 to {count}" if count else "a tool call, and there was none yet"
+        chat.say(f"/expand {one_line(word, 20)}: expected {have}", "error")
+        return
+    chat.show_piece(text)
+
+
+async def _rename(chat: Chat, title: str) -> None:
+    if not title:
+        chat.say("/rename: expected a title", "error")
+        return
+    await chat.session.rename(title)
+    chat.say(f"renamed: {title}")
+
+
+async def _status(chat: Chat, _: str) -> None:
+    status = await chat.connection.request("hermes/daemon/status", None, m.StatusResult, resend=True)
+    view = chat.session.view
+    usage = view.session.usage
+    rows = [
+        ("session", f"{view.session.session_id} {one_line(view.session.title)}".rstrip()),
+        ("folder", view.session.cwd),
+        ("model", view.session.model),
+        ("state", view.state),
+        ("tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"),
+        ("daemon", f"{status.state}, version {status.version}, pid {status.pid}, up {status.uptime_s:,.0f} s"),
+        ("connections", ", ".join(row.name or row.client for row in status.connections)),
+        ("storage", status.storage),
+        *(("warning", warning) for warning in status.warnings),
+    ]
+    chat.say("\n".join(f"  {name:<11}  {value}" for name, value in rows))
+
+
+async def _export(chat: Chat, words: str) -> None:
+    form, _, path = words.partition(" ")
+    if form not in ("json", "markdown"):
+        form, path = ("json" if words.endswith(".json") else "markdown"), words
+    session = chat.session.view.session
+    path = path.strip() or f"{session.session_id}.{'json' if form == 'json' else 'md'}"
+    path = os.path.join(session.cwd, os.path.expanduser(path))  # noqa: ASYNC240 (reads no disk)
+    items = await export.all_items(chat.connection, session.session_id)
+    text = export.as_json(session, items) if form == "json" else export.as_markdown(session, items)
+    # "x": a transcript never replaces a file that is there.
+    with open(path, "x", encoding="utf-8") as file:  # noqa: ASYNC230 (one small local file)
+        file.write(text)
+    chat.say(f"{len(items)} items written to {path}")
+
+
+async def _quit(chat: Chat, _: str) -> None:
+    chat.leave()
+
+
+COMMANDS: Mapping[str, Command] = {
+    "help": Command("", "this list", _help),
+    "new": Command("", "begin a new session in the same folder", _new),
+    "sessions": Command("[NUMBER|ID]", "list the sessions, or go to one", _sessions),
+    "model": Command("[PROVIDER/NAME]", "list the models, or take one", _model),
+    "tools": Command("", "what the model may use here", _tools),
+    "queue": Command("[remove N|resume]", "what waits to be sent", _queue),
+    "expand": Command("[N]", "print the whole output of tool call N, or of the last one", _expand),
+    "compact": Command("[FOCUS]", "shorten the context", _compact),
+    "rename": Command("TITLE", "give the session a title", _rename),
+    "status": Command("", "session and daemon", _status),
+    "export": Command("[json|markdown] [PATH]", "write the whole session to a file", _export),
+    "quit": Command("", "leave; a running turn goes on", _quit),
+}
+ALIASES: Mapping[str, str] = {"exit": "quit", "q": "quit", "resume": "sessions", "?": "help"}

@@ -1,0 +1,80 @@
+"""A permission question as a person meets it: the keys 1 to 4, and a reason when the answer is no."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from hermes_protocol.events import PermissionOption, RequestOpened
+from hermes_protocol.methods import Answer
+from hermes_shell.interactive.painter import Painter
+from hermes_shell.interactive.printable import one_line, printable
+
+KEYS = {"1": "allow_once", "2": "allow_session", "3": "allow_always", "4": "deny"}
+LABELS = {"allow_once": "once", "allow_session": "session", "allow_always": "always", "deny": "deny"}
+SHOWN_LINES = 12
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """An open permission request. `denying` = the key for "no" was pressed, and a reason may follow."""
+
+    request: RequestOpened
+    denying: bool = False
+
+    @property
+    def choices(self) -> dict[str, PermissionOption]:
+        """Key -> option, for the options that are offered. A key means the same thing in every question."""
+        by_kind = {option.kind: option for option in self.request.options}
+        return {key: by_kind[kind] for key, kind in KEYS.items() if kind in by_kind}
+
+    def press(self, key: str) -> Permission | Answer | None:
+        """What a key leads to: an answer, the question for a reason, or None when the key means nothing here."""
+        option = self.choices.get(key)
+        if option is None or self.denying:
+            return None
+        if option.kind == "deny":
+            return Permission(self.request, denying=True)
+        return Answer(option_id=option.id)
+
+    def deny(self, feedback: str) -> Answer:
+        """The answer "no", with what the model should read."""
+        return Answer(option_id=self.choices["4"].id, feedback=feedback.strip() or None)
+
+    def lines(self, painter: Painter) -> list[str]:
+        """The question: what is asked for, its arguments, why, and the keys."""
+        call = self.request.tool_call
+        what = one_line(call.title or call.name, 300) if call else "this"
+        lines = [painter.style(f"{painter.sign('?', '?')} Allow {what}", "yellow", "bold")]
+        if call is not None:
+            shown = arguments(call.args)
+            lines.extend(painter.style(f"  {line}", "dim") for line in shown[:SHOWN_LINES])
+            if len(shown) > SHOWN_LINES:
+                lines.append(painter.style(f"  {len(shown) - SHOWN_LINES} more lines of arguments", "yellow"))
+            if call.risk:
+                lines.append(painter.style(f"  {one_line(call.risk)}", "red"))
+        if self.request.reason:
+            lines.append(painter.style(f"  {one_line(self.request.reason)}", "dim"))
+        if self.denying:
+            lines.append(painter.style("  Why not? Enter sends the reason (may be empty), Esc goes back", "yellow"))
+        else:
+            keys = "  ".join(f"{key} {LABELS[option.kind]}" for key, option in self.choices.items())
+            lines.append(painter.style(f"  {keys}", "yellow"))
+        return lines
+
+
+def arguments(text: str) -> list[str]:
+    """The arguments of a call, one `name: value` after the other; text that is no JSON object as it is."""
+    try:
+        decoded = json.loads(text)
+    except ValueError:
+        return printable(text).split("\n")
+    if not isinstance(decoded, dict):
+        return printable(text).split("\n")
+    lines: list[str] = []
+    for name, value in decoded.items():
+        said = printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).rstrip("\n")
+        first, *more = said.split("\n")
+        lines.append(f"{printable(name)}: {first}")
+        lines.extend(f"    {line}" for line in more)
+    return lines

@@ -1,0 +1,233 @@
+"""The daemon's own command: parse, own the address, listen, then hand over to `assemble.serve`.
+
+Listening comes before anything heavy is imported: a client that waits is served from the accept queue.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from hermes_local import __version__
+from hermes_local.address import Address, AddressError, resolve
+from hermes_local.arguments import Command, Option, UsageError, parse, spell
+from hermes_local.spawn import EXIT_TRY_AGAIN, EXIT_UNAVAILABLE, DaemonUnavailable
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+PROGRAM = "hermes-daemon"
+PROFILE = Option("profile", "the profile whose daemon is meant", value="PROFILE", short="p")
+
+COMMANDS = (
+    Command(
+        "serve",
+        "serve the clients of one home until stopped or idle",
+        options=(
+            PROFILE,
+            Option("foreground", "log to standard error as well", short="f"),
+            Option("runtime-dir", "the folder of socket, lock and state file", value="DIR"),
+            Option("ready-fd", "write one JSON line to this descriptor when ready", value="N", number=True),
+            Option("until-fd", "stop when this descriptor reaches its end", value="N", number=True),
+        ),
+    ),
+    Command(
+        "stdio",
+        "speak the protocol on standard input and output, through the running daemon (started if needed)",
+        options=(PROFILE, Option("private", "through a daemon of its own that ends with this command")),
+    ),
+    Command(
+        "schema",
+        "print the protocol's schema",
+        options=(
+            Option("format", "which document", value="FORMAT", choices=("jsonschema", "openrpc")),
+            Option("out", "write it into this folder", value="DIR"),
+        ),
+    ),
+)
+# These have a parser of their own; `hermes config set` and `hermes models pull` come in here.
+ROUTED = {
+    "config": "get, set, validate the configuration without a daemon",
+    "models": "fetch and remove models of the embedded provider",
+}
+# The same commands as `hermes daemon …`, for those who look for them here.
+ALIASES = ("start", "stop", "restart", "status", "logs", "reload")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code (protocol section 12)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(_help())
+        return 0 if words else 2
+    name, *rest = words
+    if name == "--version":
+        print(f"{PROGRAM} {__version__}")
+        return 0
+    if name in ALIASES:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "hermes_shell", "daemon", name, *rest])  # noqa: S606
+    if name in ROUTED:
+        return _route(name, rest)
+    command = next((command for command in COMMANDS if command.name == name), None)
+    if command is None:
+        return _usage(f"unknown command {name!r}")
+    if "--help" in rest or "-h" in rest:
+        print("\n".join(_describe(command)))
+        return 0
+    try:
+        given = parse(command, rest)
+    except UsageError as error:
+        return _usage(str(error))
+    if name == "schema":
+        return _schema("openrpc" if given["format"] == "openrpc" else "jsonschema", given["out"])
+    try:
+        address = resolve(profile=given["profile"])  # type: ignore[arg-type]  # the table says TEXT
+    except AddressError as error:
+        return _fail(str(error), EXIT_UNAVAILABLE)
+    if name == "stdio":
+        return _stdio(address, private=bool(given["private"]))
+    if given["runtime_dir"]:
+        address = Address(address.root, address.profile, os.path.realpath(str(given["runtime_dir"])))
+    return _serve(
+        address, foreground=bool(given["foreground"]), ready_fd=_fd(given["ready_fd"]), until_fd=_fd(given["until_fd"])
+    )
+
+
+def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd: int | None) -> int:
+    from hermes_daemon.server.lifecycle import CannotListen, Owned, Owner, Readiness
+
+    readiness = Readiness(ready_fd)
+    try:
+        owner = Owner.acquire(address)
+    except Owned as error:
+        readiness.failed(str(error), EXIT_TRY_AGAIN, error.socket_path)
+        return _fail(str(error), EXIT_TRY_AGAIN)
+    except AddressError as error:
+        readiness.failed(str(error), EXIT_UNAVAILABLE)
+        return _fail(str(error), EXIT_UNAVAILABLE)
+    try:
+        try:
+            listener = owner.bind()
+        except CannotListen as error:
+            readiness.failed(str(error), EXIT_UNAVAILABLE)
+            return _fail(str(error), EXIT_UNAVAILABLE)
+        os.chdir(address.home)  # the folder a client happened to stand in may be unmounted or removed
+        import asyncio
+
+        from hermes_daemon import assemble
+        from hermes_daemon.server import logfile
+
+        logfile.setup(address.log_path, "INFO", foreground=foreground)
+        if until_fd is not None:
+            _stop_at_end(until_fd)
+        run = assemble.serve(address, listener, owner, ready=lambda: readiness.ready(address))
+        with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(run)
+    finally:
+        owner.release()
+
+
+def _loop_factory() -> Callable[[], AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _stop_at_end(fd: int) -> None:
+    """Stop as by SIGTERM when whoever holds the other end of the pipe `fd` is gone, however it went."""
+    import signal
+    import threading
+
+    def wait() -> None:
+        while True:
+            try:
+                if not os.read(fd, 4096):
+                    break
+            except OSError:
+                break
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="until-fd", daemon=True).start()
+
+
+def _stdio(address: Address, *, private: bool) -> int:
+    from hermes_local.pump import pump
+    from hermes_local.spawn import reach
+
+    try:
+        if private:
+            from hermes_daemon.server.private import serve_private
+
+            return serve_private(address)
+        with reach(address) as connection:
+            pump(0, 1, connection)
+    except (DaemonUnavailable, AddressError) as error:
+        return _fail(str(error), getattr(error, "exit_code", EXIT_UNAVAILABLE))
+    return 0
+
+
+def _schema(form: Literal["jsonschema", "openrpc"], out: object) -> int:
+    import json
+
+    from hermes_protocol.schema import document
+
+    text = json.dumps(document(form), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return 0
+    path = os.path.join(str(out), "openrpc.json" if form == "openrpc" else "hermes.schema.json")
+    try:
+        os.makedirs(str(out), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        return _fail(f"cannot write {path}: {error.strerror}", 1)
+    print(path)
+    return 0
+
+
+def _route(name: str, argv: list[str]) -> int:
+    if name == "config":
+        from hermes_daemon import config
+
+        return config.main(argv)
+    from hermes_daemon.providers import pull
+
+    return pull.main(argv)
+
+
+def _fd(number: object) -> int | None:
+    return int(number) if isinstance(number, float) else None
+
+
+def _describe(command: Command) -> list[str]:
+    lines = [f"usage: {command.usage(PROGRAM)}", "", command.help]
+    if command.options:
+        lines.append("")
+        lines += [f"  {spell(option):28} {option.help}" for option in command.options]
+    return lines
+
+
+def _help() -> str:
+    rows = [(command.name, command.help) for command in COMMANDS]
+    rows += list(ROUTED.items())
+    rows.append(("|".join(ALIASES), ""))
+    rows.append(("", "the same as `hermes daemon …`"))
+    lines = [f"usage: {PROGRAM} COMMAND …", "", "The daemon that owns your agent's sessions.", ""]
+    lines += [f"  {name:10} {text}".rstrip() for name, text in rows]
+    return "\n".join(lines)
+
+
+def _usage(message: str) -> int:
+    print(f"{PROGRAM}: {message}; see `{PROGRAM} --help`", file=sys.stderr)
+    return 2
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"{PROGRAM}: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,146 @@
+"""The configuration of a running daemon: it can be read again, and changed, and never gets worse by either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hermes_daemon.config.loading import Loaded, load
+from hermes_daemon.config.problem import ConfigError, Key, dotted, nearest, parse_key
+from hermes_daemon.core.ports import Refused, Reload
+from hermes_daemon.core.settings import Settings
+
+MASK = "[from .env]"
+
+
+class Configuration:
+    """`current` is always whole: the settings of the last reading without errors.
+
+    When already the first reading has errors, `current` holds the defaults in place of the faulty values, and
+    `errors` says so; whoever starts a daemon decides whether to go on.
+    """
+
+    def __init__(self, home: str, environ: Mapping[str, str]) -> None:
+        self.home, self.environ = home, environ
+        self._loaded = load(home, environ)
+        self._errors = self._loaded.errors
+
+    @property
+    def current(self) -> Settings:
+        """The settings in force."""
+        return self._loaded.settings
+
+    @property
+    def errors(self) -> tuple[ConfigError, ...]:
+        """The faults of the last reading."""
+        return self._errors
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the last good reading had to say."""
+        return self._loaded.warnings
+
+    @property
+    def path(self) -> str:
+        """The config.yaml that is read and written, whether it exists or not."""
+        return self._loaded.path
+
+    def secret(self, name: str) -> str | None:
+        """A credential by its variable's name: the environment first, then home/.env."""
+        return self._loaded.secret(name)
+
+    def secret_values(self) -> frozenset[str]:
+        """Every credential in use: all of home/.env, and the keys that configured providers read."""
+        names = {provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env}
+        return self._loaded.secret.values() | {value for name in names if (value := self.secret(name))}
+
+    def reload(self) -> Reload:
+        """Read everything again. A reading with errors leaves `current` and the credentials as they are."""
+        loaded = load(self.home, self.environ)
+        self._errors = loaded.errors
+        if loaded.errors:
+            return Reload(errors=loaded.errors, warnings=loaded.warnings)
+        changed = differing(self._loaded, loaded)
+        self._loaded = loaded
+        return Reload(changed, warnings=loaded.warnings)
+
+    def get(self, path: str = "") -> tuple[Any, str]:
+        """(value as JSON-able data, source) of a dotted key; the whole tree for "". Values from home/.env are masked.
+
+        The source is `config.yaml:LINE`, the name of a variable, or `default`. Refused names the nearest key.
+        """
+        return look_up(self._loaded, path)
+
+    def set(self, path: str, value: Any) -> Reload:
+        """Write one value into config.yaml, keeping comments, and read it again. See `edit.change`; Refused when the
+        result would not be a valid configuration, with nothing written."""
+        from hermes_daemon.config.edit import change
+
+        change(self.path, parse_path(path), value, self.environ, self._loaded.secret)
+        return self.reload()
+
+
+def parse_path(path: str) -> Key:
+    """The key of a dotted path; Refused when it is none."""
+    try:
+        return parse_key(path)
+    except ValueError as error:
+        raise Refused(f"{error}.", "Keys look like agent.max_rounds.", kind="invalid_params") from None
+
+
+def look_up(loaded: Loaded, path: str) -> tuple[Any, str]:
+    """`Configuration.get` of one reading."""
+    key = parse_path(path)
+    value: Any = tree(loaded.settings)
+    for index, part in enumerate(key):
+        within = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if within or (isinstance(value, dict) and part in value):
+            value = value[part]
+        else:
+            known = [str(name) for name in value] if isinstance(value, dict) else []
+            hint = nearest(str(part), known).strip(" ()").capitalize()
+            where = f" in {dotted(key[:index])}" if index else ""
+            raise Refused(f"There is no setting `{part}`{where}.", hint, kind="invalid_params")
+    return _masked(value, key, loaded.masked), _source(dotted(key), loaded.sources)
+
+
+def differing(old: Loaded, new: Loaded) -> tuple[str, ...]:
+    """The dotted keys whose values differ, in the order of the settings."""
+    before, after = _leaves(tree(old.settings), ()), _leaves(tree(new.settings), ())
+    return tuple(dotted(key) for key in {**before, **after} if before.get(key) != after.get(key))
+
+
+def tree(settings: Any) -> Any:
+    """Settings with every default written out, as plain data."""
+    if isinstance(settings, msgspec.Struct):
+        return {
+            field.encode_name: tree(getattr(settings, field.name)) for field in msgspec.structs.fields(type(settings))
+        }
+    if isinstance(settings, dict):
+        return {name: tree(value) for name, value in settings.items()}
+    if isinstance(settings, tuple):
+        return [tree(value) for value in settings]
+    return settings
+
+
+def _leaves(value: Any, key: Key) -> dict[Key, Any]:
+    if not isinstance(value, dict) or not value:
+        return {key: value}
+    return {path: leaf for name, below in value.items() for path, leaf in _leaves(below, (*key, name)).items()}
+
+
+def _source(name: str, sources: Mapping[str, str]) -> str:
+    if name in sources:
+        return sources[name]
+    below = {source for key, source in sources.items() if not name or key.startswith((f"{name}.", f"{name}["))}
+    return ", ".join(sorted(below)) if name and below else ("default" if not below else "several")
+
+
+def _masked(value: Any, key: Key, masked: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _masked(below, (*key, name), masked) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_masked(below, (*key, index), masked) for index, below in enumerate(value)]
+    return MASK if dotted(key) in masked else value

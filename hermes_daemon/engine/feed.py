@@ -1,0 +1,412 @@
+"""A session's events: numbered, journaled, then given to every subscriber, in one order for all.
+
+An event is numbered when it is posted and delivered when it is committed, never before an earlier one. Deltas are
+delivered at once and journaled in runs (protocol G8); nothing that follows them overtakes their run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from hermes_daemon.core.ports import Clock, Store
+from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
+from hermes_protocol.events import KINDS, AnyItem, EventData, ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
+from hermes_protocol.framing import Framing, encode
+
+LEASE: Final = 1024
+RUN_SECONDS: Final = 0.05
+RUN_CHARS: Final = 32_768
+MERGED_KEPT: Final = 8
+_encode = msgspec.json.Encoder().encode
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """An event that has no number yet."""
+
+    data: EventData
+    turn_id: str | None = None
+    item_id: str | None = None
+
+
+class Emitted(msgspec.Struct, frozen=True):
+    """A numbered event. `tail` is its JSON from "seq" to the end of the frame, shared by all subscribers.
+
+    `delta` is set for item.delta, where neighbours of one item may be merged; `first` is the number of the first.
+    """
+
+    seq: int
+    first: int
+    kind: str
+    tail: bytes
+    data: EventData
+    turn_id: str | None
+    item_id: str | None
+    ts: str
+
+    @property
+    def delta(self) -> ItemDelta | None:
+        """The delta, when this is one."""
+        return self.data if isinstance(self.data, ItemDelta) else None
+
+
+class Batch:
+    """The events of one turn of the event loop. Subscribers that are in step share the very same bytes.
+
+    `prev` is the number of the event before the first; `deltas` is True when there are any.
+    """
+
+    def __init__(self, prefix: bytes, prev: int, events: list[Emitted]) -> None:
+        self.prev = prev
+        self.events = events
+        self.last = events[-1].seq
+        self.deltas = any(isinstance(event.data, ItemDelta) for event in events)
+        self._prefix = prefix
+        self._joined: dict[Framing, bytes] = {}
+
+    def joined(self, framing: Framing) -> bytes:
+        """All frames for a subscriber whose last event was `prev`."""
+        known = self._joined.get(framing)
+        if known is None:
+            frames = []
+            prev = self.prev
+            for event in self.events:
+                frames.append(encode(framing, b"%b%d,%b" % (self._prefix, prev, event.tail)))
+                prev = event.seq
+            known = self._joined[framing] = b"".join(frames)
+        return known
+
+
+class Sink(Protocol):
+    """Where a subscriber's events go. Must return at once."""
+
+    def events(self, batch: Batch) -> None: ...
+
+
+class OpenItem:
+    """An item begun and not completed: what has been said so far of its one growing field."""
+
+    def __init__(self, item: AnyItem) -> None:
+        self.item = item
+        self.field = "output" if item.__struct_config__.tag == "toolCall" else "text"
+        self._pieces: list[str] = []
+        self.length = 0
+
+    @property
+    def text(self) -> str:
+        """Everything said so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def add(self, text: str) -> None:
+        """Append a delta's text."""
+        self._pieces.append(text)
+        self.length += len(text)
+
+
+class _Slot:
+    """Events waiting for their commit. A dropped slot gives its numbers up."""
+
+    __slots__ = ("dropped", "events", "ready")
+
+    def __init__(self, events: list[Emitted], ready: bool) -> None:
+        self.events = events
+        self.ready = ready
+        self.dropped = False
+
+
+def tail(seq: int, ts: str, kind: str, turn_id: str | None, item_id: str | None, data: bytes) -> bytes:
+    """The shared part of a hermes/event frame."""
+    turn = b',"turnId":' + _encode(turn_id) if turn_id else b""
+    item = b',"itemId":' + _encode(item_id) if item_id else b""
+    head = f'"seq":{seq},"ts":"{ts}","kind":"{kind}"'.encode()
+    return b"".join((head, turn, item, b',"data":', data, b"}}"))
+
+
+class Feed:
+    """One session's event stream. `head` is the number of the last delivered event."""
+
+    def __init__(self, session_id: str, epoch: str, store: Store, clock: Clock, *, ceiling: int, head: int) -> None:
+        self.session_id = session_id
+        self.epoch = epoch
+        self.head = head
+        self.open: dict[str, OpenItem] = {}
+        self.sinks: list[Sink] = []
+        self._store = store
+        self._clock = clock
+        self._next = ceiling + 1
+        self._ceiling = ceiling
+        self._leasing: asyncio.Future[None] | None = None
+        self._outgoing: deque[_Slot] = deque()
+        self._run: list[Emitted] = []
+        self._run_chars = 0
+        self._run_timer: asyncio.TimerHandle | None = None
+        self._tick: list[Emitted] = []
+        self._tick_prev = head
+        self._merged: dict[tuple[int, int], list[Emitted]] = {}
+        self._arrivals: list[asyncio.Future[None]] = []
+        self._unconfirmed: deque[Emitted] = deque()
+        self.prefix = (
+            b'{"jsonrpc":"2.0","method":"hermes/event","params":{"sessionId":'
+            + _encode(session_id)
+            + b',"epoch":'
+            + _encode(epoch)
+            + b',"prev":'
+        )
+
+    # --- posting ---
+
+    def adopt_lease(self, ceiling: int) -> None:
+        """The numbers up to `ceiling` are durably ours (they were leased in the write that made the session)."""
+        self._ceiling = ceiling
+
+    async def room(self, count: int) -> None:
+        """Return when `count` numbers may be used."""
+        while self._next + count - 1 > self._ceiling:
+            await asyncio.shield(self._lease())
+
+    def _lease(self) -> asyncio.Future[None]:
+        if self._leasing is None:
+            ceiling = max(self._ceiling, self._next - 1) + LEASE
+            raised = asyncio.ensure_future(
+                self._store.write(RaiseCeiling(session_id=self.session_id, ceiling=ceiling), patience=None)
+            )
+
+            def done(future: asyncio.Future[None]) -> None:
+                self._leasing = None
+                if not future.cancelled() and future.exception() is None:
+                    self._ceiling = max(self._ceiling, ceiling)
+
+            raised.add_done_callback(done)
+            self._leasing = raised
+        return self._leasing
+
+    async def post(
+        self,
+        drafts: Sequence[Draft],
+        ops: Sequence[Op] | Callable[[int], Sequence[Op]] = (),
+        *,
+        durable: bool = False,
+        patience: float | None = None,
+    ) -> tuple[int, Awaitable[None]]:
+        """Number the drafts and hand them to the store together with `ops`, in one transaction.
+
+        Gives the last number and an awaitable for the commit (StorageError when it failed and nothing happened).
+        Waits only when numbers have run out. `ops` may be a function of the last number (receipts carry it).
+        """
+        await self.room(len(drafts))
+        self.flush_run()
+        ts = self._clock.now()
+        events = [self._number(draft, ts) for draft in drafts]
+        seq = events[-1].seq if events else self._next - 1
+        rows = tuple(self._row(event) for event in events)
+        made = ops(seq) if callable(ops) else ops
+        slot = _Slot(events, ready=False)
+        self._outgoing.append(slot)
+        written = asyncio.ensure_future(
+            self._store.write(*made, AddEvents(rows=rows), durable=durable, patience=patience)
+        )
+        written.add_done_callback(lambda future: self._settled(slot, future))
+        if self._ceiling - self._next < LEASE // 2:
+            self._lease()
+        return seq, written
+
+    async def commit(
+        self,
+        drafts: Sequence[Draft],
+        ops: Sequence[Op] | Callable[[int], Sequence[Op]] = (),
+        *,
+        durable: bool = True,
+        patience: float | None = None,
+    ) -> int:
+        """As post, and wait until it is committed and delivered."""
+        seq, written = await self.post(drafts, ops, durable=durable, patience=patience)
+        await asyncio.shield(written)
+        return seq
+
+    def delta(self, turn_id: str | None, item_id: str, field: str, text: str, offset: int) -> bool:
+        """Send a delta now. False when numbers have run out: await `room(1)` and try again."""
+        if self._next > self._ceiling:
+            return False
+        data = ItemDelta(field, text, offset)
+        event = self._number(Draft(data, turn_id, item_id), self._clock.now())
+        if self._outgoing:
+            self._outgoing.append(_Slot([event], ready=True))
+        else:
+            self._deliver(event)
+        self._run.append(event)
+        self._run_chars += len(text)
+        if self._run_chars > RUN_CHARS:
+            self.flush_run()
+        elif self._run_timer is None:
+            self._run_timer = asyncio.get_running_loop().call_later(RUN_SECONDS, self.flush_run)
+        if self._ceiling - self._next < LEASE // 2:
+            self._lease()
+        return True
+
+    def flush_run(self) -> None:
+        """Journal the deltas that were only sent so far."""
+        if self._run_timer is not None:
+            self._run_timer.cancel()
+            self._run_timer = None
+        if not self._run:
+            return
+        merged = merge(self._run)
+        self._run = []
+        self._run_chars = 0
+        self._unconfirmed.extend(merged)
+        rows = tuple(self._row(event) for event in merged)
+        written = asyncio.ensure_future(self._store.write(AddEvents(rows=rows), durable=False, patience=None))
+        written.add_done_callback(lambda future: self._confirmed(len(merged), future))
+
+    # --- delivering ---
+
+    def _number(self, draft: Draft, ts: str) -> Emitted:
+        seq = self._next
+        self._next += 1
+        kind = draft.data.KIND
+        frame = tail(seq, ts, kind, draft.turn_id, draft.item_id, _encode(draft.data))
+        return Emitted(seq, seq, kind, frame, draft.data, draft.turn_id, draft.item_id, ts)
+
+    def _row(self, event: Emitted) -> EventRow:
+        return EventRow(
+            session_id=self.session_id,
+            seq=event.seq,
+            first=event.first,
+            ts=event.ts,
+            kind=event.kind,
+            data=_encode(event.data),
+            turn_id=event.turn_id,
+            item_id=event.item_id,
+            delta=isinstance(event.data, ItemDelta),
+        )
+
+    def _settled(self, slot: _Slot, future: asyncio.Future[None]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            slot.dropped = True
+        slot.ready = True
+        while self._outgoing and self._outgoing[0].ready:
+            done = self._outgoing.popleft()
+            if not done.dropped:
+                for event in done.events:
+                    self._deliver(event)
+
+    def _confirmed(self, count: int, future: asyncio.Future[None]) -> None:
+        if not future.cancelled():
+            future.exception()
+        for _ in range(count):
+            self._unconfirmed.popleft()
+
+    def _deliver(self, event: Emitted) -> None:
+        previous, self.head = self.head, event.seq
+        data = event.data
+        if isinstance(data, ItemDelta):
+            item = self.open.get(event.item_id or "")
+            if item is not None:
+                item.add(data.text)
+        elif isinstance(data, ItemStarted):
+            self.open[data.item.item_id] = OpenItem(data.item)
+        elif isinstance(data, (ItemCompleted, ItemDiscarded)):
+            self.open.pop(event.item_id or "", None)
+        if self.sinks:
+            if not self._tick:
+                self._tick_prev = previous
+                asyncio.get_running_loop().call_soon(self.flush_tick)
+            self._tick.append(event)
+        if self._arrivals:
+            arrivals, self._arrivals = self._arrivals, []
+            for arrived in arrivals:
+                if not arrived.done():
+                    arrived.set_result(None)
+
+    def flush_tick(self) -> None:
+        """Hand the events of this turn of the loop to everybody. Call it before a subscriber joins."""
+        if self._tick:
+            batch = Batch(self.prefix, self._tick_prev, self._tick)
+            self._tick = []
+            for sink in self.sinks:
+                sink.events(batch)
+
+    def merged(self, run: list[Emitted]) -> list[Emitted]:
+        """`merge`, made once for all subscribers that wait for the same run."""
+        key = (run[0].first, run[-1].seq)
+        known = self._merged.get(key)
+        if known is None:
+            if len(self._merged) >= MERGED_KEPT:
+                del self._merged[next(iter(self._merged))]
+            known = self._merged[key] = merge(run)
+        return known
+
+    # --- replay ---
+
+    def missing(self, after: int, budget: int) -> list[Emitted] | None:
+        """Delivered events after `after`, from the journal and what it does not hold yet; None when over `budget`
+        bytes."""
+        found: list[Emitted] = []
+        size = 0
+        last = after
+        while rows := self._store.events(self.session_id, last, 500):
+            for row in rows:
+                if row.seq > self.head:
+                    break
+                found.append(replayed(row))
+                size += len(row.data)
+            last = rows[-1].seq
+            if size > budget:
+                return None
+            if last >= self.head:
+                break
+        stored = found[-1].seq if found else after
+        unjournaled = (*self._unconfirmed, *merge(self._run))
+        return found + [event for event in unjournaled if stored < event.seq <= self.head]
+
+    async def reached(self, seq: int) -> None:
+        """Return when the event with this number was delivered."""
+        while self.head < seq:
+            arrived = asyncio.get_running_loop().create_future()
+            self._arrivals.append(arrived)
+            await arrived
+
+    async def drained(self) -> None:
+        """Return when everything posted so far is committed and delivered (or was given up)."""
+        self.flush_run()
+        await self._store.write(durable=False, patience=None)
+
+
+def replayed(row: EventRow) -> Emitted:
+    """A journal row as an event to send again."""
+    data = msgspec.json.decode(row.data, type=KINDS[row.kind])
+    frame = tail(row.seq, row.ts, row.kind, row.turn_id, row.item_id, bytes(row.data))
+    return Emitted(row.seq, row.first or row.seq, row.kind, frame, data, row.turn_id, row.item_id, row.ts)
+
+
+def merge(events: Sequence[Emitted]) -> list[Emitted]:
+    """Neighbouring deltas of one item and field as one: the last number, the first offset, all of the text."""
+    merged: list[Emitted] = []
+    start = 0
+    for index in range(1, len(events) + 1):
+        if index < len(events) and _same_run(events[start], events[index]):
+            continue
+        merged.append(_joined(events[start:index]) if index - start > 1 else events[start])
+        start = index
+    return merged
+
+
+def _same_run(one: Emitted, other: Emitted) -> bool:
+    first, second = one.delta, other.delta
+    return first is not None and second is not None and one.item_id == other.item_id and first.field == second.field
+
+
+def _joined(run: Sequence[Emitted]) -> Emitted:
+    first, last = run[0], run[-1]
+    lead = first.delta
+    assert lead is not None
+    text = "".join(event.data.text for event in run if isinstance(event.data, ItemDelta))
+    data = ItemDelta(lead.field, text, lead.offset)
+    frame = tail(last.seq, last.ts, last.kind, last.turn_id, last.item_id, _encode(data))
+    return Emitted(last.seq, first.first, last.kind, frame, data, last.turn_id, last.item_id, last.ts)

@@ -1,0 +1,320 @@
+"""One round: from the history to the model's message. Reads top to bottom like the order it must keep.
+
+messages, context_blocks, prompt -> turn.answer -> request -> llm_request -> pre_api_request -> llm_execution around
+the provider's stream -> post_api_request or api_request_error -> retry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from hermes_daemon.core import history as laws
+from hermes_daemon.core import prompt as prompts
+from hermes_daemon.core import window
+from hermes_daemon.core.facts import Fact, ModelFailed, ModelReplied
+from hermes_daemon.core.ports import (
+    ModelInfo,
+    Provider,
+    ProviderFailure,
+    ReasoningDelta,
+    Refused,
+    Reply,
+    Request,
+    TextDelta,
+    ToolSpec,
+)
+from hermes_daemon.core.records import DropItem
+from hermes_daemon.core.retry import RetryPlan, next_attempt
+from hermes_daemon.engine.feed import Draft
+from hermes_daemon.engine.growing import Growing
+from hermes_daemon.engine.identity import new_id
+from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, observe, transform
+from hermes_protocol.content import Message, ReasoningPart, TextPart, Usage
+from hermes_protocol.events import (
+    AgentMessage,
+    AnyItem,
+    Failure,
+    ItemDiscarded,
+    Notice,
+    Reasoning,
+    TurnCount,
+    TurnRetrying,
+)
+
+if TYPE_CHECKING:
+    from hermes_daemon.engine.runner import Runner
+
+T = TypeVar("T")
+YIELD_EVERY = 32
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What `turn.answer` may answer without a model: set `answer` to a message of text parts."""
+
+    session_id: str
+    turn_id: str
+    round: int
+    user_text: str
+    answer: Message | None = None
+
+
+class ModelCall:
+    """One round of a turn. `run` gives the fact; what people saw of it stays readable meanwhile."""
+
+    def __init__(self, runner: Runner, history: tuple[Message, ...], round: int) -> None:
+        self._runner = runner
+        self._session = runner.session
+        self._history = history
+        self._round = round
+        self._text: Growing | None = None
+        self._reasoning: Growing | None = None
+        self._recorded = False
+        self._said = 0
+
+    async def run(self) -> Fact:
+        """ModelReplied or ModelFailed. Cancellation closes the provider's connection."""
+        runner, session = self._runner, self._session
+        try:
+            provider, model = session.parts.models.resolve(runner.options.model or session.row.options.model)
+            runner.model_id = model.id
+            prompt = await self._prompt(model)
+            answer = await self._answered(prompt)
+            if answer is not None:
+                runner.rounds = TurnCount(runner.rounds.model, runner.rounds.deterministic + 1)
+                return await self._deterministic(answer)
+            request = await self._request(prompt, model)
+            return await self._attempts(provider, model, request)
+        except Refused as refused:
+            return ModelFailed(Failure(refused.kind, str(refused)))
+        except ExecutionBlocked as veto:
+            return ModelFailed(Failure("blocked", f"a middleware stopped the model call: {veto}"), self.partial())
+        except MiddlewareError as error:
+            return ModelFailed(Failure("middleware", str(error)), self.partial())
+
+    # --- before the provider ---
+
+    async def _prompt(self, model: ModelInfo) -> prompts.Prompt:
+        session, settings = self._session, self._session.parts.settings()
+        messages = await self._fold("messages", self._history)
+        date = session.parts.clock.now()[:10]
+        context = prompts.blocks(session.row.cwd, date, settings.agent.system_prompt)
+        context = await self._fold("context_blocks", context)
+        prompt = prompts.compose(model, context, messages, self._tools(model))
+        changed = await self._fold("prompt", prompt)
+        return msgspec.structs.replace(changed, tools=prompt.tools) if changed is not prompt else prompt
+
+    def _tools(self, model: ModelInfo) -> tuple[ToolSpec, ...]:
+        if not model.tools:
+            return ()
+        return tuple(tool.card.spec() for tool in self._runner.active_tools())
+
+    async def _answered(self, prompt: prompts.Prompt) -> Message | None:
+        links = self._session.middleware.snapshot("turn.answer")
+        if not links:
+            return None
+        user = next((message.text for message in reversed(prompt.messages) if message.role == "user"), "")
+        asked = Question(self._session.session_id, self._runner.turn_id, self._round, user)
+        return (await transform(links, asked, self._runner, self._runner.report)).answer
+
+    async def _deterministic(self, answer: Message) -> Fact:
+        if answer.role != "assistant" or not answer.parts or answer.calls:
+            return ModelFailed(Failure("middleware", "turn.answer must give an assistant message of text parts"))
+        await self._say_text(answer.text)
+        return ModelReplied(answer, "stop")
+
+    async def _request(self, prompt: prompts.Prompt, model: ModelInfo) -> Request:
+        settings = self._session.parts.settings().model
+        max_output = settings.max_output or model.max_output
+        fitted = await self._fitted(prompt, model, max_output)
+        request = prompts.request(
+            fitted,
+            model,
+            max_output=max_output,
+            temperature=settings.temperature,
+            thinking=self._session.row.options.thinking or settings.thinking,
+            session_id=self._session.session_id,
+        )
+        changed = await self._fold("llm_request", request)
+        if changed is request:
+            return request
+        allowed = {tool.name for tool in request.tools}
+        return msgspec.structs.replace(changed, tools=tuple(tool for tool in changed.tools if tool.name in allowed))
+
+    async def _fitted(self, prompt: prompts.Prompt, model: ModelInfo, max_output: int | None) -> prompts.Prompt:
+        """Leave the oldest exchanges out of what is sent when the window cannot hold them; say so."""
+        room = window.input_room(model.context_length, max_output)
+        calibration = self._session.calibration(model.id)
+        fixed = window.request_tokens((), prompt.system, prompt.tools)
+        sizes = [self._session.size_of(message) for message in prompt.messages]
+        total = fixed + sum(sizes)
+        self._runner.occupancy = window.occupancy(calibration.tokens(total), model.context_length)
+        if calibration.tokens(total) <= room:
+            return prompt
+        for cut in laws.cut_points(prompt.messages)[:-1]:
+            if prompt.messages[cut].role == "user" and calibration.tokens(fixed + sum(sizes[cut:])) <= room:
+                text = f"The conversation is longer than {model.id} can read; its first {cut} messages were left out."
+                notice = Notice("warning", text, "context.trimmed")
+                await self._session.feed.post([Draft(notice, self._runner.turn_id)])
+                return msgspec.structs.replace(prompt, messages=prompt.messages[cut:])
+        return prompt
+
+    # --- the provider ---
+
+    async def _attempts(self, provider: Provider, model: ModelInfo, request: Request) -> Fact:
+        attempt = 1
+        while True:
+            await self._observe("pre_api_request", request)
+            try:
+                reply = await self._execute(provider, request)
+            except ProviderFailure as failure:
+                await self._observe("api_request_error", failure)
+                plan = next_attempt(
+                    failure,
+                    attempt,
+                    self._session.parts.settings().agent,
+                    visible=False,
+                    rand=random.random(),  # noqa: S311
+                )
+                plan = await self._fold("retry", plan) if plan is not None else None
+                if plan is None:
+                    return ModelFailed(_failure(failure), self.partial())
+                await self._again(failure, plan)
+                attempt = plan.attempt
+                continue
+            await self._observe("post_api_request", reply)
+            self._account(model, request, reply.usage)
+            await self._complete(reply.message)
+            return ModelReplied(reply.message, reply.stop)
+
+    async def _complete(self, message: Message) -> None:
+        """A reply that a middleware gave whole, without deltas, is shown like any other."""
+        if self._text is None and message.text:
+            await self._say_text(message.text)
+
+    async def _execute(self, provider: Provider, request: Request) -> Reply:
+        links = self._session.middleware.snapshot("llm_execution")
+        if not links:
+            return await self._stream(provider, request)
+        reply: Reply = await around(
+            links, request, self._runner, lambda final: self._stream(provider, final), self._runner.report
+        )
+        return reply
+
+    async def _stream(self, provider: Provider, request: Request) -> Reply:
+        """Deltas go to the feed as they come; the last chunk is the reply."""
+        stream = provider.stream(request)
+        try:
+            async for chunk in stream:
+                if isinstance(chunk, TextDelta):
+                    await self._say_text(chunk.text)
+                elif isinstance(chunk, ReasoningDelta):
+                    await self._say_reasoning(chunk.text)
+                elif isinstance(chunk, Reply):
+                    return chunk
+        finally:
+            await stream.aclose()  # type: ignore[attr-defined]
+        raise ProviderFailure("incomplete", "the stream ended without a reply", provider=provider.name, retryable=True)
+
+    async def _say_text(self, text: str) -> None:
+        if self._text is None:
+            item = AgentMessage(item_id=new_id("item"), turn_id=self._runner.turn_id, status="inProgress",
+                                created_at=self._session.parts.clock.now(), text="", model=self._runner.model_id)  # fmt: skip
+            self._text = await self._begin(item)
+        await self._say(self._text, text)
+
+    async def _say_reasoning(self, text: str) -> None:
+        if self._reasoning is None:
+            item = Reasoning(item_id=new_id("item"), turn_id=self._runner.turn_id, status="inProgress",
+                             created_at=self._session.parts.clock.now(), text="", model=self._runner.model_id)  # fmt: skip
+            self._reasoning = await self._begin(item)
+        await self._say(self._reasoning, text)
+
+    async def _begin(self, item: AgentMessage | Reasoning) -> Growing:
+        growing = Growing(self._session.feed, self._runner.turn_id, item, "text")
+        await growing.begin()
+        return growing
+
+    async def _say(self, growing: Growing, text: str) -> None:
+        if not growing.say(text):
+            await growing.catch_up()
+        self._said += 1
+        if self._said % YIELD_EVERY == 0:
+            await asyncio.sleep(0)  # a stream that never waits must not keep the subscribers waiting
+
+    async def _again(self, failure: ProviderFailure, plan: RetryPlan) -> None:
+        """Say that it will be tried again, take back what was shown, and wait."""
+        drafts = [
+            Draft(ItemDiscarded("the model call is tried again"), self._runner.turn_id, growing.item.item_id)
+            for growing in (self._reasoning, self._text)
+            if growing is not None
+        ]
+        ops = [
+            DropItem(session_id=self._session.session_id, item_id=draft.item_id) for draft in drafts if draft.item_id
+        ]
+        self._text = self._reasoning = None
+        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), _failure(failure))
+        await self._session.feed.post([*drafts, Draft(retrying, self._runner.turn_id)], ops)
+        await self._session.parts.clock.sleep(plan.delay)
+
+    def _account(self, model: ModelInfo, request: Request, usage: Usage | None) -> None:
+        runner = self._runner
+        runner.rounds = TurnCount(runner.rounds.model + 1, runner.rounds.deterministic)
+        if usage is None:
+            return
+        runner.usage = runner.usage + usage
+        read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        sizes = sum(self._session.size_of(message) for message in request.messages)
+        estimated = sizes + window.request_tokens((), request.system, request.tools)
+        self._session.calibrate(model.id, estimated, read)
+        runner.occupancy = window.occupancy(read + usage.output_tokens, model.context_length)
+
+    # --- what people saw ---
+
+    def partial(self) -> Message | None:
+        """The assistant message of a round that did not finish, or None when nothing was said or it is recorded."""
+        if self._recorded or self._text is None or not self._text.text:
+            return None
+        return Message("assistant", (TextPart(self._text.text),), partial=True)
+
+    def items(self, message: Message) -> list[AnyItem]:
+        """The items that this round's message completes."""
+        self._recorded = True
+        now = self._session.parts.clock.now()
+        status: Any = "partial" if message.partial else "completed"
+        done: list[AnyItem] = []
+        thoughts = "".join(part.text for part in message.parts if isinstance(part, ReasoningPart))
+        if self._reasoning is not None:
+            text = thoughts or self._reasoning.text
+            done.append(msgspec.structs.replace(self._reasoning.item, text=text, status=status, completed_at=now))
+        if self._text is not None:
+            text = message.text or self._text.text
+            done.append(msgspec.structs.replace(self._text.item, text=text, status=status, completed_at=now))
+        return done
+
+    def unfinished(self) -> list[AnyItem]:
+        """Items still open when the turn ends, completed as partial."""
+        return [] if self._recorded else self.items(Message("assistant", (), partial=True))
+
+    # --- middleware ---
+
+    async def _fold(self, point: str, value: T) -> T:
+        links = self._session.middleware.snapshot(point)
+        return await transform(links, value, self._runner, self._runner.report) if links else value
+
+    async def _observe(self, point: str, payload: object) -> None:
+        links = self._session.middleware.snapshot(point)
+        if links:
+            await observe(links, payload, self._runner, self._runner.report)
+
+
+def _failure(failure: ProviderFailure) -> Failure:
+    data: dict[str, Any] = {"provider": failure.provider}
+    if failure.status is not None:
+        data["status"] = failure.status
+    if failure.retry_after is not None:
+        data["retryAfterMs"] = int(failure.retry_after * 1000)
+    return Failure(failure.kind, failure.message, failure.retryable, data)

@@ -1,0 +1,25 @@
+"""What `assemble` joined, as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from hermes_daemon.core.ports import Clock, Models, Store, Tools
+from hermes_daemon.core.settings import Settings
+from hermes_daemon.middleware.registry import Registry
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """`settings` gives the settings of now; `redact` takes secrets out of text; `environment` is what a session's
+    programs start from (the daemon's own, allow-listed)."""
+
+    store: Store
+    models: Models
+    tools: Tools
+    clock: Clock
+    settings: Callable[[], Settings]
+    redact: Callable[[str], str]
+    middleware: Registry
+    environment: Mapping[str, str]

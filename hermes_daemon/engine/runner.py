@@ -1,0 +1,354 @@
+"""Performs a turn's effects and feeds back what came of them: the only consumer of the turn machine.
+
+`fact = await inbox.get(); for effect in turn.feed(fact): await perform(effect)`. Model and tool work happens in tasks
+that put facts into the inbox; an interrupt is a message in the same inbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hermes_daemon.core.effects import CallModel, Compact, Effect, End, Record, RunTools, Settle
+from hermes_daemon.core.facts import Accepted, Began, Compacted, Fact, Interrupted, SentBack, Steered, ToolReturned
+from hermes_daemon.core.ports import Tool
+from hermes_daemon.core.records import AddMessage, Op, PutItem, PutQueue, PutSession, PutTurn, QueueRow, TurnRow
+from hermes_daemon.core.turn import Turn
+from hermes_daemon.engine.feed import Draft
+from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.model_call import ModelCall
+from hermes_daemon.engine.tool_call import run_call
+from hermes_daemon.middleware.registry import Link
+from hermes_daemon.middleware.styles import decide, observe
+from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_parts, input_text
+from hermes_protocol.events import (
+    AnyItem,
+    Failure,
+    ItemCompleted,
+    ItemStarted,
+    QueueChanged,
+    QueueEntry,
+    ToolCallItem,
+    TurnCount,
+    TurnEnded,
+    TurnSteered,
+    TurnSteerRequeued,
+    UserMessage,
+)
+from hermes_protocol.methods import TurnOptions
+
+if TYPE_CHECKING:
+    from hermes_daemon.engine.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Somebody wants the turn to end."""
+
+    reason: str
+
+
+class Runner:
+    """One running turn of a session."""
+
+    def __init__(self, session: Session, turn_id: str, input: tuple[InputBlock, ...], options: TurnOptions) -> None:
+        self.session = session
+        self.turn_id = turn_id
+        self.input = input
+        self.options = options
+        self.usage = Usage()
+        self.rounds = TurnCount()
+        self.model_id = session.model
+        self.occupancy: float | None = None
+        self.dropped: tuple[str, ...] = ()
+        self.forced = False
+        self.stopping = False
+        self.started_at = session.parts.clock.now()
+        settings = session.parts.settings().agent
+        self.turn = Turn(options.max_rounds or settings.max_rounds)
+        self._grace = settings.interrupt_grace_s
+        self._inbox: asyncio.Queue[Fact | Stop] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pending: list[Awaitable[None]] = []
+        self._model_call: ModelCall | None = None
+        self._steers: dict[int, QueueEntry] = {}
+        self.tool_items: dict[str, ToolCallItem] = {}
+        self.finished: dict[str, tuple[AnyItem, ...]] = {}
+        self._blobs: list[Op] = []
+        self._task: asyncio.Task[None] | None = None
+
+    # --- from outside ---
+
+    def start(self, ended: Callable[[], None]) -> None:
+        """Run the turn in a task of its own; `ended` is called after turn.ended was committed."""
+        self._task = asyncio.create_task(self._run(ended), name=f"turn {self.turn_id}")
+
+    def steer(self, entry: QueueEntry) -> None:
+        """Hand the running turn something the user added."""
+        message = Message("user", input_parts(entry.input), item_id=new_id("item"))
+        self._steers[id(message)] = entry
+        self._inbox.put_nowait(Steered(message))
+
+    def interrupt(self, reason: str) -> bool:
+        """Ask the turn to stop. False when it is already ending."""
+        if self.stopping or self.turn.phase == "over":
+            return False
+        self.stopping = True
+        self._inbox.put_nowait(Stop(reason))
+        return True
+
+    async def wait(self) -> None:
+        """Return when the turn is over."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    # --- the loop ---
+
+    async def _run(self, ended: Callable[[], None]) -> None:
+        try:
+            await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
+            while self.turn.phase != "over":
+                fact = await self._inbox.get()
+                if isinstance(fact, Stop):
+                    await self._stop(fact)
+                else:
+                    await self._perform_all(self.turn.feed(fact))
+        except Exception as error:  # the runner: a bug in one turn must not leave its session stuck
+            await self._crashed(error)
+        finally:
+            ended()
+
+    async def _perform_all(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            await self._perform(effect)
+
+    async def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Record():
+                await self._record(effect.message)
+            case CallModel():
+                await self._durable()
+                self._model_call = ModelCall(self, effect.history, effect.round)
+                self._spawn(self._model_call.run())
+            case RunTools():
+                await self._durable()
+                await self._run_tools(effect)
+            case Compact():
+                self._inbox.put_nowait(Compacted(effect.history, shorter=False))
+            case Settle():
+                self._spawn(self._settle(effect.draft))
+            case End():
+                await self._end(effect)
+
+    def _spawn(self, work: Awaitable[Fact]) -> None:
+        async def task() -> None:
+            self._inbox.put_nowait(await work)
+
+        made = asyncio.create_task(task())
+        self._tasks.add(made)
+        made.add_done_callback(self._reap)
+
+    def _reap(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("turn %s: %s", self.turn_id, error, exc_info=error)
+            self._inbox.put_nowait(Stop("internal"))
+
+    # --- effects ---
+
+    async def _record(self, message: Message) -> None:
+        """Make a message durable together with the items it completes."""
+        drafts, ops = self._items_of(message)
+        ops.append(AddMessage(session_id=self.session.session_id, message=message, turn_id=self.turn_id))
+        ops = [*self._blobs, *ops]
+        self._blobs = []
+        _, written = await self.session.feed.post(drafts, ops, durable=True)
+        self.session.history.append(message)
+        self._pending.append(written)
+
+    async def _durable(self) -> None:
+        """What was recorded has reached the disk."""
+        pending, self._pending = self._pending, []
+        for written in pending:
+            await written
+
+    def _items_of(self, message: Message) -> tuple[list[Draft], list[Op]]:
+        match message.role:
+            case "user":
+                return self._steer_items(message)
+            case "assistant" if self._model_call is not None:
+                return self.completed(self._model_call.items(message))
+            case "tool":
+                return self.completed([item for result in message.results for item in self._tool_items(result)])
+        return [], []
+
+    def _tool_items(self, result: ToolResult) -> tuple[AnyItem, ...]:
+        """The items of an answered call: as the call left them, or cancelled when it did not come to its end."""
+        begun = self.tool_items.pop(result.call_id, None)
+        done = self.finished.pop(result.call_id, ())
+        if done or begun is None:
+            return done
+        now = self.session.parts.clock.now()
+        return (msgspec.structs.replace(begun, status="cancelled", completed_at=now, error=result.text),)
+
+    def completed(self, items: list[AnyItem]) -> tuple[list[Draft], list[Op]]:
+        """Events and ops that complete these items."""
+        drafts = [Draft(ItemCompleted(item), self.turn_id, item.item_id) for item in items]
+        ops: list[Op] = [PutItem(session_id=self.session.session_id, item=item) for item in items]
+        return drafts, ops
+
+    def _steer_items(self, message: Message) -> tuple[list[Draft], list[Op]]:
+        entry = self._steers.pop(id(message), None)
+        if entry is None or message.item_id is None:
+            return [], []
+        now = self.session.parts.clock.now()
+        item = UserMessage(
+            item_id=message.item_id,
+            status="completed",
+            turn_id=self.turn_id,
+            created_at=now,
+            completed_at=now,
+            input=entry.input,
+            text=input_text(entry.input),
+            by=entry.by,
+        )
+        started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
+        self.session.queue = [other for other in self.session.queue if other.queue_id != entry.queue_id]
+        queue_draft, queue_op = self._queue_change()
+        drafts = [
+            Draft(TurnSteered(self.turn_id, entry.queue_id, item.item_id), self.turn_id),
+            Draft(ItemStarted(started), self.turn_id, item.item_id),
+            Draft(ItemCompleted(item), self.turn_id, item.item_id),
+            queue_draft,
+        ]
+        return drafts, [PutItem(session_id=self.session.session_id, item=item), queue_op]
+
+    def _queue_change(self) -> tuple[Draft, Op]:
+        session = self.session
+        session.queue_rev += 1
+        row = QueueRow(
+            session_id=session.session_id, entries=tuple(session.queue), rev=session.queue_rev, paused=session.paused
+        )
+        return Draft(QueueChanged(row.entries, row.rev, row.paused)), PutQueue(row=row)
+
+    async def _run_tools(self, effect: RunTools) -> None:
+        last = len(effect.calls) - 1
+        for index, call in enumerate(effect.calls):
+            self._spawn(self._one_call(call, cut=effect.cut and index == last))
+
+    async def _one_call(self, call: ToolCall, *, cut: bool) -> ToolReturned:
+        return await run_call(self, call, cut=cut)
+
+    async def _settle(self, draft: Message) -> Fact:
+        links = self.session.middleware.snapshot("pre_verify")
+        directive = await decide(links, draft, self, self.report) if links else None
+        if directive is not None and directive.action in ("continue", "block"):
+            return SentBack(Message("user", (TextPart(directive.message),)))
+        return Accepted()
+
+    # --- the end ---
+
+    async def _stop(self, stop: Stop) -> None:
+        """Cancel what runs, take what it had, and end the turn."""
+        tasks = [task for task in self._tasks if not task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=self._grace)
+            self.forced = bool(late)
+        while not self._inbox.empty():
+            fact = self._inbox.get_nowait()
+            if isinstance(fact, (ToolReturned, Steered)):
+                effects = [effect for effect in self.turn.feed(fact) if not isinstance(effect, CallModel)]
+                await self._perform_all(effects)
+        partial = self._model_call.partial() if self._model_call is not None else None
+        await self._perform_all(self.turn.feed(Interrupted(partial, stop.reason)))
+
+    async def _end(self, end: End) -> None:
+        """Close what is open, requeue late steering, and say that the turn is over: one transaction."""
+        session = self.session
+        drafts, ops = self._left_open()
+        requeued, requeue_ops = self._requeue_steers()
+        ended = TurnEnded(
+            end.status,
+            end.stop,
+            self.usage,
+            end.error,
+            self.forced,
+            self.dropped,
+            self.rounds,
+        )
+        row = TurnRow(
+            turn_id=self.turn_id,
+            session_id=session.session_id,
+            status=end.status,
+            started_at=self.started_at,
+            ended_at=session.parts.clock.now(),
+            model=self.model_id,
+            rounds=self.turn.round,
+            usage=self.usage,
+        )
+        ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
+        await session.feed.commit([*drafts, *requeued, Draft(ended, self.turn_id)], ops)
+        links = session.middleware.snapshot("on_session_end")
+        if links:
+            await observe(links, ended, self, self.report)
+
+    def _left_open(self) -> tuple[list[Draft], list[Op]]:
+        """Complete the items of this turn that are still open."""
+        items: list[AnyItem] = self._model_call.unfinished() if self._model_call is not None else []
+        now = self.session.parts.clock.now()
+        items += [
+            msgspec.structs.replace(item, status="cancelled", completed_at=now) for item in self.tool_items.values()
+        ]
+        self.tool_items.clear()
+        return self.completed(items)
+
+    def keep(self, blob: Op) -> None:
+        """Write this blob with the next record."""
+        self._blobs.append(blob)
+
+    def active_tools(self) -> list[Tool]:
+        """The tools this turn may use: what is installed, less what settings, session and turn leave out."""
+        session, wanted = self.session, self.options.tools
+        disabled = set(session.parts.settings().tools.disabled)
+        toolsets = session.row.options.toolsets
+        return [
+            tool
+            for tool in session.parts.tools.all()
+            if tool.card.name not in disabled
+            and (toolsets is None or tool.card.toolset in toolsets or tool.card.name in toolsets)
+            and (wanted is None or tool.card.name in wanted)
+        ]
+
+    def _requeue_steers(self) -> tuple[list[Draft], list[Op]]:
+        entries = [self._steers.pop(id(message)) for message in self.turn.steers if id(message) in self._steers]
+        if not entries:
+            return [], []
+        session = self.session
+        late = {entry.queue_id for entry in entries}
+        turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in entries]
+        session.queue = [*turned, *(entry for entry in session.queue if entry.queue_id not in late)]
+        drafts = [
+            Draft(TurnSteerRequeued(self.turn_id, entry.queue_id, entry.turn_id), self.turn_id) for entry in turned
+        ]
+        draft, op = self._queue_change()
+        return [*drafts, draft], [op]
+
+    async def _crashed(self, error: Exception) -> None:
+        incident = new_id("incident")
+        log.error("turn %s failed, incident %s", self.turn_id, incident, exc_info=error)
+        for task in list(self._tasks):
+            task.cancel()
+        failure = Failure("internal", f"a bug ended this turn; incident {incident} is in the log")
+        self.turn.phase = "over"
+        await self._end(End("failed", "internal", failure))
+
+    def report(self, link: Link, error: BaseException) -> None:
+        """A middleware failed: into the log."""
+        log.warning("%s at %s: %s", link.owner, link.point, error)

@@ -1,0 +1,541 @@
+"""A live session: its options, queue, questions, events and the turn that runs.
+
+Everything that changes a session is admitted under one lock, in arrival order; the effect, its receipt and its events
+are one transaction (decisions 9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from hermes_daemon.core.records import (
+    AddMessage,
+    Op,
+    PutItem,
+    PutQueue,
+    PutReceipt,
+    PutSession,
+    PutTurn,
+    QueueRow,
+    ReceiptRow,
+    SessionRow,
+    TurnRow,
+)
+from hermes_daemon.core.window import Calibration, message_tokens
+from hermes_daemon.engine.feed import Draft, Feed, Sink
+from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.parts import Parts
+from hermes_daemon.engine.questions import Questions
+from hermes_daemon.engine.runner import Runner
+from hermes_daemon.middleware.registry import Registry
+from hermes_protocol.content import By, InputBlock, Message, Usage, input_parts, input_text
+from hermes_protocol.errors import ProtocolError
+from hermes_protocol.events import (
+    ItemCompleted,
+    ItemStarted,
+    QueueChanged,
+    QueueEntry,
+    SessionOption,
+    SessionState,
+    SessionSummary,
+    SessionUpdated,
+    TurnQueued,
+    TurnStarted,
+    UserMessage,
+)
+from hermes_protocol.methods import (
+    InterruptParams,
+    InterruptResult,
+    QueueResult,
+    SessionOptions,
+    SetOptionParams,
+    SetOptionResult,
+    SubmitParams,
+    SubmitResult,
+    TurnOptions,
+)
+
+R = TypeVar("R", bound=msgspec.Struct)
+V = TypeVar("V")
+SUBMIT_PATIENCE = 10.0
+
+
+class Subscriber(Sink, Protocol):
+    """A subscription of one connection."""
+
+    @property
+    def connection_id(self) -> str: ...
+    @property
+    def can_answer(self) -> frozenset[str]:
+        """The kinds of questions this subscriber may answer: none for observers."""
+        ...
+
+
+class Session:
+    """One conversation. Made by Sessions; lives until the daemon stops or the session is deleted."""
+
+    def __init__(self, row: SessionRow, parts: Parts, *, head: int, queue: QueueRow | None,
+                 changed: Callable[[Session], None]) -> None:  # fmt: skip
+        self.row = row
+        self.parts = parts
+        self.feed = Feed(row.session_id, row.epoch, parts.store, parts.clock, ceiling=row.ceiling, head=head)
+        self.middleware = Registry(parts.middleware)
+        self.grants: set[str] = set()
+        self.lock = asyncio.Lock()
+        self.runner: Runner | None = None
+        self.queue: list[QueueEntry] = list(queue.entries) if queue else []
+        self.queue_rev = queue.rev if queue else 0
+        self.paused = queue.paused if queue else False
+        self.subscribers: dict[str, Subscriber] = {}
+        self.deleted = False
+        self.compacting = False
+        self._changed = changed
+        self._history: list[Message] | None = None
+        self._calibrations: dict[str, Calibration] = {}
+        self._sizes: dict[Message, int] = {}
+        self._turn_options: dict[str, TurnOptions] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.questions = Questions(
+            self.feed, parts.clock, self._audience, unattended_deny=row.options.unattended == "deny"
+        )
+
+    # --- reading ---
+
+    @property
+    def session_id(self) -> str:
+        """The id."""
+        return self.row.session_id
+
+    @property
+    def busy(self) -> bool:
+        """True while a turn runs."""
+        return self.runner is not None
+
+    @property
+    def state(self) -> SessionState:
+        """idle, running, waiting (for people) or compacting."""
+        if self.runner is None:
+            return "compacting" if self.compacting else "idle"
+        return "waiting" if self.questions.rows else "running"
+
+    @property
+    def model(self) -> str:
+        """The model id that the next turn will use."""
+        return self.row.options.model or self.parts.models.default()
+
+    @property
+    def history(self) -> list[Message]:
+        """The live history, read from the store when first needed."""
+        if self._history is None:
+            self._history = list(self.parts.store.messages(self.session_id))
+        return self._history
+
+    def summary(self) -> SessionSummary:
+        """The row that lists show, with what only a live session knows."""
+        return msgspec.structs.replace(
+            summary_of(self.row, self.model),
+            state=self.state,
+            open_requests=len(self.questions.rows),
+            clients=len(self.subscribers),
+        )
+
+    def _audience(self, kind: str) -> set[str]:
+        return {one.connection_id for one in self.subscribers.values() if kind in one.can_answer}
+
+    # --- estimates ---
+
+    def calibration(self, model: str) -> Calibration:
+        """The learned factor between our token estimate and this model's count."""
+        return self._calibrations.get(model, Calibration())
+
+    def calibrate(self, model: str, estimated: int, reported: int) -> None:
+        """Learn from a provider's report."""
+        self._calibrations[model] = self.calibration(model).update(estimated, reported)
+
+    def size_of(self, message: Message) -> int:
+        """The raw estimate of a message, kept: a long history is measured once."""
+        size = self._sizes.get(message)
+        if size is None:
+            size = self._sizes[message] = message_tokens(message)
+        return size
+
+    # --- receipts ---
+
+    async def once(self, method: str, params: msgspec.Struct, key: str | None, result: type[R],
+                   work: Callable[[Callable[[R], tuple[Op, ...]]], Coroutine[Any, Any, R]]) -> R:  # fmt: skip
+        """Do `work` once for this key. A repeat gets the first result with `duplicate` set where the result has it.
+
+        `work` gets a function that turns its result into the receipt op, to be written with the effect.
+        """
+
+        async def admitted() -> R:
+            if key is None:
+                return await work(lambda _: ())
+            body = digest(params)
+            known = self.parts.store.receipt(self.session_id, method, key)
+            if known is not None:
+                return repeat(known, body, result)
+            at = self.parts.clock.now()
+            return await work(lambda value: (receipt_op(self.session_id, method, key, body, value, at),))
+
+        return await self.exclusively(admitted)
+
+    async def exclusively(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """Do `work` alone on this session. Cancelling the caller stops the waiting, never the work once begun."""
+        await self.lock.acquire()
+        if self.deleted:
+            self.lock.release()
+            raise ProtocolError("session_deleted", f"session {self.session_id} was deleted")
+        task = asyncio.create_task(work())
+        task.add_done_callback(self._released)
+        return await asyncio.shield(task)
+
+    def _released(self, task: asyncio.Task[Any]) -> None:
+        self.lock.release()
+        if not task.cancelled():
+            task.exception()  # the caller may be gone; it is not an unhandled one
+
+    # --- turns ---
+
+    async def submit(self, params: SubmitParams, by: By) -> SubmitResult:
+        """Admit a user turn: start it, or queue it, or steer the running one. Never runs anything unrecorded."""
+
+        async def work(receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:
+            self._expect_rev(params.expect_rev)
+            if not params.input:
+                raise ProtocolError("invalid_params", "$.input: expected at least one block", path="$.input")
+            if params.options.model is not None:
+                self.parts.models.resolve(params.options.model)
+            runner = self.runner
+            if runner is None and not (self.queue and not self.paused):
+                return await self._start(new_id("turn"), params, by, receipt)
+            if params.when_busy == "reject":
+                active = runner.turn_id if runner else None
+                raise ProtocolError("turn_in_progress", "a turn is running", activeTurnId=active)
+            if params.when_busy == "steer" and runner is not None:
+                return await self._steer(runner, params, by, receipt)
+            position = 0 if params.when_busy == "interrupt" else params.position
+            queued = await self._enqueue(params, by, position, receipt)
+            if params.when_busy == "interrupt" and runner is not None:
+                runner.interrupt("superseded")
+            return queued
+
+        return await self.once("hermes/turn/submit", params, params.key, SubmitResult, work)
+
+    async def _start(self, turn_id: str, params: SubmitParams, by: By,
+                     receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
+        item, message = self._user_item(turn_id, params.input, by)
+        row = self._touched(title=self.row.title or _title(item.text))
+
+        def ops(seq: int) -> Sequence[Op]:
+            result = SubmitResult("started", turn_id, seq, item.item_id)
+            return (*self._begin_ops(turn_id, item, message, row), *receipt(result))
+
+        seq = await self.feed.commit(self._begin_drafts(turn_id, item, by), ops, patience=SUBMIT_PATIENCE)
+        self.row = row
+        self._run(turn_id, params.input, message, params.options)
+        return SubmitResult("started", turn_id, seq, item.item_id)
+
+    def _begin_drafts(self, turn_id: str, item: UserMessage, by: By) -> list[Draft]:
+        started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
+        return [
+            Draft(TurnStarted(turn_id, item.input, by, self.model), turn_id),
+            Draft(ItemStarted(started), turn_id, item.item_id),
+            Draft(ItemCompleted(item), turn_id, item.item_id),
+        ]
+
+    def _begin_ops(self, turn_id: str, item: UserMessage, message: Message, row: SessionRow) -> tuple[Op, ...]:
+        turn = TurnRow(
+            turn_id=turn_id,
+            session_id=self.session_id,
+            status="running",
+            started_at=item.created_at,
+            model=self.model,
+        )
+        return (
+            PutTurn(row=turn),
+            PutItem(session_id=self.session_id, item=item),
+            AddMessage(session_id=self.session_id, message=message, turn_id=turn_id),
+            PutSession(row=row),
+        )
+
+    def _run(self, turn_id: str, input: tuple[InputBlock, ...], message: Message, options: TurnOptions) -> None:
+        self.history.append(message)
+        self._idle.clear()
+        self.runner = Runner(self, turn_id, input, options)
+        self.runner.start(self._ended)
+        self._changed(self)
+
+    def _ended(self) -> None:
+        """The runner is done: its turn.ended was committed. The next queued turn may start."""
+        self.runner = None
+        if not self.queue or self.paused:
+            self._idle.set()
+        asyncio.ensure_future(self.start_next())  # noqa: RUF006  the lock below keeps it alive and ordered
+        self._changed(self)
+
+    async def start_next(self) -> None:
+        """Start the turn at the head of the queue, when there is one and nothing runs."""
+        async with self.lock:
+            if self.runner is not None or self.paused or not self.queue or self.deleted:
+                return
+            entry, *rest = self.queue
+            item, message = self._user_item(entry.turn_id, entry.input, entry.by)
+            row = self._touched(title=self.row.title or _title(item.text))
+            drafts = [*self._begin_drafts(entry.turn_id, item, entry.by), self._queue_draft(rest)]
+            ops = (*self._begin_ops(entry.turn_id, item, message, row), self._queue_op(rest))
+            await self.feed.commit(drafts, ops)
+            self.row = row
+            self._take_queue(rest)
+            self._run(entry.turn_id, entry.input, message, self._turn_options.pop(entry.turn_id, TurnOptions()))
+
+    async def _steer(self, runner: Runner, params: SubmitParams, by: By,
+                     receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
+        entry = QueueEntry(new_id("queue"), runner.turn_id, params.input, by, "steer", self.parts.clock.now())
+        queue = [*self.queue, entry]
+        result = SubmitResult("steered", runner.turn_id, 0, queue_id=entry.queue_id)
+        seq = await self.feed.commit(
+            [self._queue_draft(queue)],
+            lambda seq: (self._queue_op(queue), *receipt(msgspec.structs.replace(result, seq=seq))),
+            patience=SUBMIT_PATIENCE,
+        )
+        self._take_queue(queue)
+        runner.steer(entry)
+        return msgspec.structs.replace(result, seq=seq)
+
+    async def _enqueue(self, params: SubmitParams, by: By, position: int | None,
+                       receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
+        at = len(self.queue) if position is None else max(0, min(position, len(self.queue)))
+        entry = QueueEntry(new_id("queue"), new_id("turn"), params.input, by, "turn", self.parts.clock.now())
+        queue = [*self.queue[:at], entry, *self.queue[at:]]
+        result = SubmitResult("queued", entry.turn_id, 0, queue_id=entry.queue_id)
+        seq = await self.feed.commit(
+            [Draft(TurnQueued(entry.turn_id, entry.queue_id, at), entry.turn_id), self._queue_draft(queue)],
+            lambda seq: (self._queue_op(queue), *receipt(msgspec.structs.replace(result, seq=seq))),
+            patience=SUBMIT_PATIENCE,
+        )
+        self._turn_options[entry.turn_id] = params.options
+        self._take_queue(queue)
+        if self.runner is None:
+            asyncio.ensure_future(self.start_next())  # noqa: RUF006  see _ended
+        return msgspec.structs.replace(result, seq=seq)
+
+    async def interrupt(self, params: InterruptParams) -> InterruptResult:
+        """Stop the running turn, if it is the one that is meant. Stale or idle is a success with notActive."""
+        runner = self.runner
+        if runner is None or (params.turn_id is not None and params.turn_id != runner.turn_id):
+            return InterruptResult("notActive", self.feed.head, params.turn_id)
+        if params.queue != "keep":
+            await self.exclusively(lambda: self._leave_queue(params.queue, runner))
+        already = not runner.interrupt(params.reason or "interrupted")
+        return InterruptResult("alreadyEnding" if already else "interrupting", self.feed.head, runner.turn_id)
+
+    async def _leave_queue(self, policy: str, runner: Runner) -> None:
+        if policy == "pause":
+            self.paused = True
+        else:
+            runner.dropped = tuple(input_text(entry.input) for entry in self.queue)
+        queue = self.queue if policy == "pause" else []
+        await self.feed.commit([self._queue_draft(queue)], [self._queue_op(queue)])
+        self._take_queue(queue)
+
+    # --- the queue ---
+
+    def queue_result(self) -> QueueResult:
+        """What hermes/queue/list answers."""
+        return QueueResult(tuple(self.queue), self.queue_rev, self.paused)
+
+    async def remove_queued(self, queue_id: str, expect_rev: int | None, params: msgspec.Struct,
+                            key: str | None) -> QueueResult:  # fmt: skip
+        """Take an entry out of the queue."""
+
+        async def work(receipt: Callable[[QueueResult], tuple[Op, ...]]) -> QueueResult:
+            if expect_rev is not None and expect_rev != self.queue_rev:
+                raise ProtocolError("stale_revision", "the queue has changed", queueRev=self.queue_rev)
+            queue = [entry for entry in self.queue if entry.queue_id != queue_id or entry.kind == "steer"]
+            if len(queue) == len(self.queue):
+                raise ProtocolError("queue_not_found", f"no queued turn {queue_id}")
+            result = QueueResult(tuple(queue), self.queue_rev + 1, self.paused)
+            await self.feed.commit([self._queue_draft(queue)], [self._queue_op(queue), *receipt(result)])
+            self._take_queue(queue)
+            return result
+
+        return await self.once("hermes/queue/remove", params, key, QueueResult, work)
+
+    async def resume_queue(self) -> QueueResult:
+        """Let a paused queue go on."""
+
+        async def resume() -> None:
+            self.paused = False
+            await self.feed.commit([self._queue_draft(self.queue)], [self._queue_op(self.queue)])
+            self._take_queue(self.queue)
+
+        await self.exclusively(resume)
+        asyncio.ensure_future(self.start_next())  # noqa: RUF006  see _ended
+        return self.queue_result()
+
+    def _queue_draft(self, queue: list[QueueEntry]) -> Draft:
+        return Draft(QueueChanged(tuple(queue), self.queue_rev + 1, self.paused))
+
+    def _queue_op(self, queue: list[QueueEntry]) -> Op:
+        row = QueueRow(session_id=self.session_id, entries=tuple(queue), rev=self.queue_rev + 1, paused=self.paused)
+        return PutQueue(row=row)
+
+    def _take_queue(self, queue: list[QueueEntry]) -> None:
+        self.queue = queue
+        self.queue_rev += 1
+
+    # --- the row ---
+
+    async def set_option(self, params: SetOptionParams, by: By) -> SetOptionResult:
+        """Change one option for the turns that follow."""
+
+        async def work(receipt: Callable[[SetOptionResult], tuple[Op, ...]]) -> SetOptionResult:
+            self._expect_rev(params.expect_rev)
+            options = _with_option(self.row.options, params.id, params.value)
+            if params.id == "model" and options.model is not None:
+                self.parts.models.resolve(options.model)
+            row = self._touched(options=options, rev=self.row.rev + 1, model=options.model or "")
+            seq = await self.feed.commit(
+                [Draft(SessionOption(params.id, params.value, by))],
+                lambda seq: (PutSession(row=row), *receipt(SetOptionResult(options, row.rev, seq))),
+            )
+            self.row = row
+            self.questions.unattended_deny = options.unattended == "deny"
+            self._changed(self)
+            return SetOptionResult(options, row.rev, seq)
+
+        return await self.once("hermes/session/setOption", params, params.key, SetOptionResult, work)
+
+    async def rename(self, title: str, expect_rev: int | None) -> None:
+        """Give the session another title."""
+
+        async def renamed() -> None:
+            self._expect_rev(expect_rev)
+            await self.update(title=title.strip(), rev=self.row.rev + 1)
+
+        await self.exclusively(renamed)
+
+    async def update(self, **fields: Any) -> None:
+        """Change the row and tell everybody. The caller holds the lock or is the runner."""
+        row = self._touched(**fields)
+        self.row = row
+        await self.feed.commit([Draft(SessionUpdated(self.summary()))], [PutSession(row=row)])
+        self._changed(self)
+
+    def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
+        """The row after a turn that used so much."""
+        self.row = self._touched(usage=self.row.usage + usage, occupancy_pct=occupancy_pct)
+        return self.row
+
+    def _touched(self, **fields: Any) -> SessionRow:
+        return msgspec.structs.replace(self.row, updated_at=self.parts.clock.now(), **fields)
+
+    def _expect_rev(self, rev: int | None) -> None:
+        if rev is not None and rev != self.row.rev:
+            raise ProtocolError("stale_revision", f"the session is at revision {self.row.rev}", rev=self.row.rev)
+
+    def _user_item(self, turn_id: str, blocks: tuple[InputBlock, ...], by: By) -> tuple[UserMessage, Message]:
+        now = self.parts.clock.now()
+        item_id = new_id("item")
+        item = UserMessage(
+            item_id=item_id,
+            status="completed",
+            turn_id=turn_id,
+            created_at=now,
+            completed_at=now,
+            input=blocks,
+            text=input_text(blocks),
+            by=by,
+        )
+        return item, Message("user", input_parts(blocks), item_id=item_id)
+
+    # --- subscribers ---
+
+    def attach(self, subscriber: Subscriber) -> None:
+        """Events after `feed.head` go to this subscriber from now on."""
+        self.detach(subscriber.connection_id)
+        self.feed.flush_tick()
+        self.subscribers[subscriber.connection_id] = subscriber
+        self.feed.sinks.append(subscriber)
+        self.questions.audience_changed()
+        self._changed(self)
+
+    def detach(self, connection_id: str) -> None:
+        """The connection does not want this session's events any more, or is gone."""
+        gone = self.subscribers.pop(connection_id, None)
+        if gone is not None:
+            self.feed.sinks = [sink for sink in self.feed.sinks if sink is not gone]
+            self.questions.audience_changed()
+            self._changed(self)
+
+    async def idle(self) -> None:
+        """Return when no turn runs and none is about to."""
+        await self._idle.wait()
+
+
+def summary_of(row: SessionRow, model: str) -> SessionSummary:
+    """The list row of a session that is not live."""
+    return SessionSummary(
+        session_id=row.session_id,
+        title=row.title,
+        cwd=row.cwd,
+        model=row.options.model or model,
+        state="idle",
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        rev=row.rev,
+        usage=row.usage,
+        occupancy_pct=row.occupancy_pct,
+        archived=row.archived,
+        parent=row.parent,
+    )
+
+
+def digest(params: msgspec.Struct) -> str:
+    """Hash of the canonical params without the key: two requests with one key must ask for the same."""
+    fields = msgspec.to_builtins(params)
+    fields.pop("key", None)
+    return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()
+
+
+def receipt_op(scope: str, method: str, key: str, body: str, value: msgspec.Struct, at: str) -> PutReceipt:
+    """The op that remembers what was answered."""
+    row = ReceiptRow(scope=scope, method=method, key=key, body=body, receipt=msgspec.json.encode(value), at=at)
+    return PutReceipt(row=row)
+
+
+def repeat(known: ReceiptRow, body: str, result: type[R]) -> R:
+    """The first answer again; idempotency_conflict when the request is not the same."""
+    if known.body != body:
+        raise ProtocolError(
+            "idempotency_conflict",
+            f"the key {known.key!r} was used for another request",
+            receipt=msgspec.json.decode(known.receipt),
+        )
+    value = msgspec.json.decode(known.receipt, type=result)
+    return msgspec.structs.replace(value, duplicate=True) if "duplicate" in result.__struct_fields__ else value
+
+
+def _title(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= 60 else line[:59].rstrip() + "…"
+
+
+def _with_option(options: SessionOptions, id: str, value: Any) -> SessionOptions:
+    names = dict(zip(SessionOptions.__struct_encode_fields__, SessionOptions.__struct_fields__, strict=True))
+    if id not in names:
+        raise ProtocolError("invalid_params", f"$.id: expected one of {', '.join(names)}, got {id!r}", path="$.id")
+    fields = msgspec.to_builtins(options) | {id: value}
+    if value is None:
+        fields.pop(id)
+    try:
+        return msgspec.convert(fields, SessionOptions)
+    except msgspec.ValidationError as error:
+        raise ProtocolError("invalid_params", f"$.value: {error}", path="$.value") from error

@@ -1,0 +1,210 @@
+"""All sessions: made, found, listed, deleted, and repaired after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from hermes_daemon.core.records import DeleteSession, Op, PutSession, RaiseCeiling, SessionRow, TurnRow
+from hermes_daemon.engine import recovery
+from hermes_daemon.engine.feed import LEASE, Draft
+from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.parts import Parts
+from hermes_daemon.engine.session import SUBMIT_PATIENCE, Session, digest, receipt_op, repeat, summary_of
+from hermes_protocol.content import By
+from hermes_protocol.errors import ProtocolError
+from hermes_protocol.events import RequestOpened, SessionCreated, SessionSummary
+from hermes_protocol.methods import (
+    CreateParams,
+    CreateResult,
+    DeleteParams,
+    Empty,
+    GetResult,
+    InterruptParams,
+    ListParams,
+    ListResult,
+    RenameParams,
+)
+
+
+class Sessions:
+    """The sessions of a daemon. `changed` is told of every session whose summary changed, or None for a deleted one."""
+
+    def __init__(self, parts: Parts, changed: Callable[[str, SessionSummary | None], None]) -> None:
+        self.parts = parts
+        self._live: dict[str, Session] = {}
+        self._changed = changed
+
+    @property
+    def live(self) -> list[Session]:
+        """Sessions in memory."""
+        return list(self._live.values())
+
+    # --- start ---
+
+    async def recover(self) -> None:
+        """Close what a killed daemon left open. Call once, before anything is served."""
+        store = self.parts.store
+        turns: dict[str, list[TurnRow]] = {}
+        for turn in store.open_turns():
+            turns.setdefault(turn.session_id, []).append(turn)
+        requests: dict[str, list[RequestOpened]] = {}
+        for row in store.open_requests():
+            requests.setdefault(row.request.session_id, []).append(row.request)
+        pause = self.parts.settings().daemon.queue_after_restart == "pause"
+        for session_id in {*turns, *requests}:
+            open_turns = turns.get(session_id, [])
+            plan = recovery.plan(
+                store, self.parts.clock, session_id, open_turns, requests.get(session_id, []), pause_queue=pause
+            )
+            if plan is not None:
+                session = self.get(session_id)
+                await session.feed.commit(plan.drafts, plan.ops)
+                self._live.pop(session_id)
+
+    # --- finding ---
+
+    def get(self, session_id: str) -> Session:
+        """The live session, loaded when it is not in memory. Raises session_not_found, session_deleted."""
+        session = self._live.get(session_id)
+        if session is not None:
+            return session
+        row = self.parts.store.session(session_id)
+        if row is None:
+            raise ProtocolError("session_not_found", f"no session {session_id}")
+        if row.deleted_at is not None:
+            raise ProtocolError("session_deleted", f"session {session_id} was deleted at {row.deleted_at}")
+        _, newest = self.parts.store.event_range(session_id)
+        session = Session(
+            row, self.parts, head=newest, queue=self.parts.store.queue(session_id), changed=self._session_changed
+        )
+        self._live[session_id] = session
+        return session
+
+    def describe(self, session: Session) -> GetResult:
+        """What hermes/session/get answers."""
+        return GetResult(session.summary(), session.row.options, session.state, session.row.epoch, session.feed.head)
+
+    def list(self, params: ListParams) -> ListResult:
+        """A page of summaries, newest first. Live state stands in for what is stored."""
+        try:
+            page = self.parts.store.sessions(
+                limit=max(1, min(params.limit, 1000)),
+                cursor=params.cursor,
+                cwd=params.cwd,
+                query=params.query,
+                archived=params.archived,
+            )
+        except ValueError as error:
+            raise ProtocolError("invalid_params", f"$.cursor: {error}", path="$.cursor") from error
+        default = self.parts.models.default()
+        rows = []
+        for row in page.rows:
+            live = self._live.get(row.session_id)
+            rows.append(live.summary() if live is not None else summary_of(row, default))
+        return ListResult(tuple(rows), page.next_cursor)
+
+    # --- making and ending ---
+
+    async def create(self, params: CreateParams, by: By) -> CreateResult:
+        """Make a session. It is durable before this returns; the key (with the client's id) makes it once."""
+        scope = f"client:{by.client_id}"
+        body = digest(params)
+        if params.key is not None:
+            known = self.parts.store.receipt(scope, "hermes/session/create", params.key)
+            if known is not None:
+                return repeat(known, body, CreateResult)
+        self._check(params)
+        row = self._new_row(params)
+        fresh = msgspec.structs.replace(row, ceiling=0)
+        session = Session(fresh, self.parts, head=0, queue=None, changed=self._session_changed)
+        session.row = row
+        session.feed.adopt_lease(LEASE)
+        result = CreateResult(session.summary(), 1, row.epoch)
+        ops: list[Op] = [PutSession(row=row), RaiseCeiling(session_id=row.session_id, ceiling=LEASE)]
+        if params.key is not None:
+            ops.append(receipt_op(scope, "hermes/session/create", params.key, body, result, row.created_at))
+        created = [Draft(SessionCreated(session.summary()))]
+        await asyncio.shield(asyncio.ensure_future(session.feed.commit(created, ops, patience=SUBMIT_PATIENCE)))
+        self._live[row.session_id] = session
+        self._session_changed(session)
+        return result
+
+    def _new_row(self, params: CreateParams) -> SessionRow:
+        now = self.parts.clock.now()
+        options = params.options
+        if params.model is not None:
+            options = msgspec.structs.replace(options, model=params.model)
+        return SessionRow(
+            session_id=new_id("s"),
+            epoch=new_id("e"),
+            cwd=os.path.normpath(params.cwd),
+            created_at=now,
+            updated_at=now,
+            title=params.title,
+            model=options.model or "",
+            options=options,
+            env=params.env,
+            parent=params.parent,
+            ceiling=LEASE,
+        )
+
+    def _check(self, params: CreateParams) -> None:
+        if not os.path.isabs(params.cwd):
+            raise ProtocolError("invalid_params", f"$.cwd: expected an absolute path, got {params.cwd!r}", path="$.cwd")
+        if not os.path.isdir(params.cwd):
+            raise ProtocolError("invalid_params", f"$.cwd: {params.cwd} is not a directory", path="$.cwd")
+        model = params.model or params.options.model
+        if model is not None:
+            self.parts.models.resolve(model)
+
+    async def rename(self, params: RenameParams) -> GetResult:
+        """Give a session another title."""
+        session = self.get(params.session_id)
+        await session.rename(params.title, params.expect_rev)
+        return self.describe(session)
+
+    async def delete(self, params: DeleteParams) -> Empty:
+        """End the session's turn and leave a tombstone; the id is never given out again."""
+        session = self.get(params.session_id)
+        session.paused = True
+        runner = session.runner
+        if runner is not None:
+            await session.interrupt(InterruptParams(params.session_id, runner.turn_id))
+            await runner.wait()
+
+        async def buried() -> None:
+            session.deleted = True
+            at = self.parts.clock.now()
+            await self.parts.store.write(DeleteSession(session_id=session.session_id, at=at), patience=SUBMIT_PATIENCE)
+
+        await session.exclusively(buried)
+        self._live.pop(session.session_id, None)
+        for connection_id in list(session.subscribers):
+            session.detach(connection_id)
+        self._changed(session.session_id, None)
+        return Empty()
+
+    # --- stopping ---
+
+    async def interrupt_all(self, reason: str) -> None:
+        """Stop every turn and wait until each has ended."""
+        runners = [session.runner for session in self.live if session.runner is not None]
+        for session in self.live:
+            session.paused = True
+        for runner in runners:
+            runner.interrupt(reason)
+        for runner in runners:
+            await runner.wait()
+
+    def evict(self) -> None:
+        """Forget sessions that nobody watches and that do nothing; the store has them."""
+        for session_id, session in list(self._live.items()):
+            if not session.subscribers and not session.busy and not session.queue and not session.lock.locked():
+                del self._live[session_id]
+
+    def _session_changed(self, session: Session) -> None:
+        self._changed(session.session_id, session.summary())

@@ -1,0 +1,280 @@
+"""Which models there are and who speaks for them: ports.Models over settings, presets, model files and scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from hermes_daemon.core.ports import ModelInfo, Processes, Provider, ProviderFailure, Refused
+from hermes_daemon.core.settings import ModelEntry, ProviderSettings, Settings
+from hermes_daemon.providers.local import Local
+from hermes_daemon.providers.model_files import list_models, model_name
+from hermes_daemon.providers.openai_chat import OpenAIChat, Price
+from hermes_daemon.providers.presets import PRESETS, with_preset
+from hermes_daemon.providers.scripted import Scripted
+from hermes_protocol.methods import ModelRow
+
+PROBE_S = 3.0
+PROBE_KEPT_S = 300.0
+MOST_PROBED = 500
+BUILT_IN = ("local", "scripted")
+# Where servers of this format tell a model's window; the first that is there counts.
+WINDOW_FIELDS = ("context_length", "max_context_length", "max_model_len", "context_window", "n_ctx")
+
+
+class Catalog:
+    """ports.Models. `secret` gives the value of a variable or None; below `data_dir` lie `models` and `logs`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        secret: Callable[[str], str | None],
+        data_dir: str,
+        *,
+        processes: Processes | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._secret = secret
+        self._now = now
+        self._models_dir = os.path.join(data_dir, "models")
+        self._log_path = os.path.join(data_dir, "logs", "local-model.log")
+        self._processes = processes
+        self._scripted = Scripted()
+        self._chats: dict[str, tuple[ProviderSettings, OpenAIChat]] = {}
+        self._probed: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+        self._outdated: list[Provider] = []
+        self._settings = settings
+        self._local = self._new_local()
+
+    def update(self, settings: Settings) -> None:
+        """Take over changed settings. Turns that run keep what they have; what is outdated is given up at close."""
+        if settings.local != self._settings.local:
+            self._outdated.append(self._local)
+            self._settings = settings
+            self._local = self._new_local()
+        self._settings = settings
+
+    def default(self) -> str:
+        """See ports.Models."""
+        if self._settings.model.default:
+            return self._settings.model.default
+        for name, provider in self._settings.providers.items():
+            if provider.models and name not in BUILT_IN:
+                return f"{name}/{_entry(provider.models[0]).name}"
+        return f"local/{model_name(self._settings.local.model)}"
+
+    def resolve(self, model: str | None) -> tuple[Provider, ModelInfo]:
+        """See ports.Models. A name without a provider is found when exactly one known model has it."""
+        wanted = model or self.default()
+        provider, slash, name = wanted.partition("/")
+        if not slash:
+            ids = [known for known in self._known() if known.partition("/")[2] == wanted]
+            if len(ids) != 1:
+                raise self._unknown(wanted, ids)
+            provider, _, name = ids[0].partition("/")
+        if not name:
+            raise self._unknown(wanted)
+        if provider == "scripted":
+            info = self._scripted.info(name)
+            if info is None:
+                raise self._unknown(wanted)
+            return self._scripted, info
+        if provider == "local":
+            return self._resolve_local(wanted, name)
+        settings = self._endpoint(provider)
+        if settings is None:
+            raise self._unknown(wanted)
+        return self._chat(provider, settings), self._info(provider, settings, name)
+
+    async def rows(self, probe: bool) -> tuple[ModelRow, ...]:
+        """See ports.Models. Endpoints are asked side by side, 3 s at most; what they said is kept for five minutes."""
+        endpoints = {name: self._endpoint(name) for name in self._active()}
+        problems: dict[str, str] = {}
+        if probe:
+            names = [name for name, settings in endpoints.items() if settings is not None]
+            problems = dict(zip(names, await asyncio.gather(*map(self._probe, names)), strict=True))
+        rows = [row for name in endpoints for row in self._endpoint_rows(name, problems.get(name, ""))]
+        rows.extend(self._local_rows())
+        info = self._scripted.info("echo")
+        assert info is not None
+        rows.append(self._row(info, note="answers with your own words; for demos and tests"))
+        return tuple(rows)
+
+    async def close(self) -> None:
+        """Give up connections and children. Safe to call twice."""
+        outdated, self._outdated = self._outdated, []
+        chats, self._chats = [chat for _, chat in self._chats.values()], {}
+        await asyncio.gather(*(provider.close() for provider in (*outdated, *chats, self._local, self._scripted)))
+
+    # --- endpoints ------------------------------------------------------------------------------------------------
+
+    def _active(self) -> list[str]:
+        """Configured providers, then presets whose key is set."""
+        names = [name for name in self._settings.providers if name not in BUILT_IN]
+        keyed = [n for n, preset in PRESETS.items() if preset.api_key_env and self._secret(preset.api_key_env)]
+        return names + [name for name in keyed if name not in names]
+
+    def _endpoint(self, name: str) -> ProviderSettings | None:
+        if name in BUILT_IN:
+            return None
+        configured = self._settings.providers.get(name)
+        if configured is None and name not in PRESETS:
+            return None
+        return with_preset(name, configured or ProviderSettings())
+
+    def _chat(self, name: str, settings: ProviderSettings) -> OpenAIChat:
+        known = self._chats.get(name)
+        if known is not None and known[0] == settings:
+            return known[1]
+        if known is not None:
+            self._outdated.append(known[1])
+            self._probed.pop(name, None)
+        chat = OpenAIChat(name, settings, self._secret, prices=_prices(settings))
+        self._chats[name] = settings, chat
+        return chat
+
+    def _info(self, provider: str, settings: ProviderSettings, name: str) -> ModelInfo:
+        entries = {entry.name: entry for entry in map(_entry, settings.models)}
+        probed = {row["id"]: row for row in self._probed.get(provider, (0.0, []))[1]}
+        if entries and name not in entries and name not in probed:
+            hint = f"A model that is not listed is added under providers.{provider}.models."
+            raise self._unknown(f"{provider}/{name}", hint=hint)
+        entry = entries.get(name, ModelEntry(name))
+        window = entry.context_length or _window(probed.get(name, {}))
+        info = ModelInfo(
+            f"{provider}/{name}",
+            name,
+            provider,
+            max_output=entry.max_output or self._settings.model.max_output,
+            tools=entry.tools is not False,
+            vision=entry.vision,
+        )
+        return info if window is None else msgspec.structs.replace(info, context_length=window)
+
+    async def _probe(self, name: str) -> str:
+        """Ask an endpoint for its models; "" or the sentence about what went wrong."""
+        settings = self._endpoint(name)
+        assert settings is not None
+        chat = self._chat(name, settings)
+        at, _ = self._probed.get(name, (0.0, []))
+        if name in self._probed and self._now() - at < PROBE_KEPT_S:
+            return ""
+        try:
+            async with asyncio.timeout(PROBE_S):
+                rows = await chat.models()
+        except ProviderFailure as failure:
+            return failure.message
+        except TimeoutError:
+            return f"{chat.url('models')} did not answer within {PROBE_S:g} s."
+        self._probed[name] = self._now(), rows[:MOST_PROBED]
+        return ""
+
+    def _endpoint_rows(self, name: str, problem: str) -> list[ModelRow]:
+        settings = self._endpoint(name)
+        assert settings is not None
+        missing = bool(settings.api_key_env) and not self._secret(settings.api_key_env)
+        state, note = ("missing", f"set {settings.api_key_env}") if missing else ("ready", "")
+        if problem and not missing:
+            state, note = "unreachable", problem
+        names = [_entry(entry).name for entry in settings.models]
+        names += [row["id"] for row in self._probed.get(name, (0.0, []))[1] if row["id"] not in names]
+        if not names:
+            asks = note or "`hermes models --probe` asks it for its models"
+            return [ModelRow(id=f"{name}/…", provider=name, state=state, note=asks)]
+        return [self._row(self._info(name, settings, model), state, note) for model in names]
+
+    # --- local ----------------------------------------------------------------------------------------------------
+
+    def _new_local(self) -> Local:
+        return Local(self._settings.local, self._models_dir, processes=self._processes, log_path=self._log_path)
+
+    def _resolve_local(self, wanted: str, name: str) -> tuple[Provider, ModelInfo]:
+        # The configured one is known before it is fetched: asking it says how to fetch it.
+        if name != model_name(self._settings.local.model) and self._local.path(name) is None:
+            raise self._unknown(wanted, hint="`hermes models pull` fetches models.")
+        return self._local, self._local.info(name)
+
+    def _local_rows(self) -> list[ModelRow]:
+        configured = model_name(self._settings.local.model)
+        names = [configured, *(f.name for f in list_models(self._models_dir) if f.name != configured)]
+        engine = importlib.util.find_spec("xllamacpp") is not None
+        rows = []
+        for name in names:
+            info = self._local.info(name)
+            state, note = "ready", info.note
+            if not engine:
+                state, note = "missing", "pip install 'hermes-daemon[local]'"
+            elif self._local.path(name) is None:
+                state, note = "missing", f"hermes models pull {name}"
+            if info.id == self.default() and (better := next(iter(self._active()), "")):
+                note = f"{note}; {better} is ready: hermes config set model.default {better}/NAME"
+            rows.append(self._row(info, state, note))
+        return rows
+
+    # --- names ----------------------------------------------------------------------------------------------------
+
+    def _row(self, info: ModelInfo, state: str = "ready", note: str = "") -> ModelRow:
+        return ModelRow(
+            id=info.id,
+            provider=info.provider,
+            context_length=info.context_length,
+            max_output=info.max_output,
+            tools=info.tools,
+            default=info.id == self.default(),
+            state=state,
+            note=note,
+        )
+
+    def _known(self) -> list[str]:
+        ids = [f"local/{model_name(self._settings.local.model)}", "scripted/echo", "scripted/words", "scripted/tool"]
+        ids += [f"local/{file.name}" for file in list_models(self._models_dir)]
+        for name in self._active():
+            settings = self._endpoint(name)
+            assert settings is not None
+            ids += [f"{name}/{_entry(entry).name}" for entry in settings.models]
+            ids += [f"{name}/{row['id']}" for row in self._probed.get(name, (0.0, []))[1]]
+        return list(dict.fromkeys(ids))
+
+    def _unknown(self, wanted: str, near: list[str] | None = None, hint: str = "") -> Refused:
+        import difflib  # only for a mistake
+
+        known = self._known()
+        near = near or difflib.get_close_matches(wanted, known, 3, 0.5)
+        if not near:
+            tails = {known_id.partition("/")[2]: known_id for known_id in known}
+            near = [
+                tails[tail] for tail in difflib.get_close_matches(wanted.partition("/")[2] or wanted, tails, 3, 0.5)
+            ]
+        meant = f"Did you mean {' or '.join(near)}?" if near else "`hermes models` lists what there is."
+        reason = f"Unknown model {wanted!r}: a model is named provider/name."
+        return Refused(reason, f"{meant} {hint}".rstrip(), "invalid_params")
+
+
+def _entry(entry: ModelEntry | str) -> ModelEntry:
+    return ModelEntry(entry) if isinstance(entry, str) else entry
+
+
+def _prices(settings: ProviderSettings) -> Mapping[str, Price]:
+    """`input_price` and `output_price` are US dollars for a million tokens."""
+    entries = [entry for entry in settings.models if isinstance(entry, ModelEntry)]
+    return {
+        entry.name: Price(entry.input_price, entry.output_price or 0.0)
+        for entry in entries
+        if entry.input_price is not None
+    }
+
+
+def _window(row: Mapping[str, Any]) -> int | None:
+    meta = row.get("meta")
+    for source in (row, meta if isinstance(meta, dict) else {}):
+        for field in WINDOW_FIELDS:
+            value = source.get(field)
+            if isinstance(value, int) and value > 0:
+                return value
+    return None

@@ -1,0 +1,339 @@
+"""The daemon as its connections see it: who is connected, whether it is ready, what keeps it alive, how it stops.
+
+It listens before anything heavy is imported: `initialize` is answered from constants, everything else waits for
+`open`, which joins the rooms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from hermes_daemon.core.settings import DaemonSettings
+from hermes_daemon.server.connection import Connection
+from hermes_protocol import PROTOCOL_VERSION, envelope
+from hermes_protocol.errors import ProtocolError
+from hermes_protocol.events import SessionSummary
+from hermes_protocol.methods import (
+    ConnectionRow,
+    DaemonStateParams,
+    ExperimentalCapabilities,
+    Hello,
+    Idle,
+    InitializeParams,
+    InitializeResult,
+    Limits,
+    PingParams,
+    PingResult,
+    SeenParams,
+    ServerCapabilities,
+    ServerInfo,
+    SessionChangedParams,
+    SessionCounts,
+    ShutdownParams,
+    ShutdownResult,
+    StatusResult,
+    Welcome,
+)
+
+if TYPE_CHECKING:
+    from hermes_daemon.server.engine_room import EngineRoom
+
+log = logging.getLogger(__name__)
+FEATURES: Final = ("sessions", "turns", "queue", "permissions", "replay", "search", "tools")
+REQUEST_KINDS: Final = ("permission",)
+State = Literal["ready", "draining", "stopping"]
+REOPEN_SECONDS: Final = 1.0
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What this process is: `build_id` tells two installations of one version apart."""
+
+    version: str
+    build_id: str
+    boot_id: str
+    schema_hash: str
+    home: str
+    endpoints: tuple[str, ...]
+    stale: Callable[[], bool]
+
+
+class Daemon:
+    """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        open_engine: Callable[[Daemon], Awaitable[EngineRoom]],
+        withdraw: Callable[[], None],
+    ) -> None:
+        self.identity = identity
+        self.limits = DaemonSettings()
+        self.connections: dict[str, Connection] = {}
+        self.state: State = "ready"
+        self.stopped = asyncio.Event()
+        self.restart = False
+        self.handlers: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {}
+        self.reader_handlers: dict[str, Callable[[Any, Any], Any]] = {
+            "hermes/daemon/ping": ping,
+            "hermes/daemon/status": lambda connection, _: connection.daemon.status(),
+        }
+        self.room: EngineRoom | None = None
+        self._open_engine = open_engine
+        self._withdraw = withdraw
+        self._opening: asyncio.Task[None] | None = None
+        self._opened_at = 0.0
+        self._started = time.monotonic()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._changed: dict[str, SessionSummary] = {}
+
+    # --- starting ---
+
+    async def ready(self) -> None:
+        """Return when the engine is there. storage_error with the reason when it could not be opened."""
+        if self.room is not None:
+            return
+        if self._opening is None or (self._opening.done() and time.monotonic() - self._opened_at > REOPEN_SECONDS):
+            self._opened_at = time.monotonic()
+            self._opening = asyncio.create_task(self._open())
+        await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        try:
+            room = await self._open_engine(self)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            log.error("the engine cannot be opened: %s", error, exc_info=error)
+            raise ProtocolError("storage_error", f"the daemon cannot open its data: {error}") from error
+        self.room = room
+        self.reconsider()
+
+    @property
+    def engine(self) -> EngineRoom:
+        """The engine; only for handlers, which run after `ready`."""
+        assert self.room is not None
+        return self.room
+
+    # --- connections ---
+
+    def connected(self, connection: Connection) -> None:
+        """A socket was accepted."""
+        self.connections[connection.id] = connection
+        self.reconsider()
+
+    def disconnected(self, connection: Connection) -> None:
+        """A socket is gone: its subscriptions end, its sessions stay."""
+        self.connections.pop(connection.id, None)
+        if self.room is not None:
+            for session_id in list(connection.subscriptions):
+                self.room.unsubscribe(connection, session_id)
+        self.reconsider()
+
+    def welcome(self, connection: Connection, raw: msgspec.Raw) -> tuple[Hello, InitializeResult]:
+        """Answer initialize from constants. version_unsupported, invalid_params, draining."""
+        try:
+            params = msgspec.json.decode(raw, type=InitializeParams)
+        except msgspec.MsgspecError as error:
+            raise ProtocolError("invalid_params", f"initialize: {error}", path="$") from error
+        hello = params.hermes
+        if hello is None and params.initialization_options is not None:
+            hello = params.initialization_options.hermes
+        if hello is None:
+            text = "this daemon speaks the native dialect: initialize with `hermes` or `initializationOptions.hermes`"
+            raise ProtocolError("invalid_params", text, dialects=["native"])
+        if PROTOCOL_VERSION not in hello.protocol_versions:
+            text = f"no common version: client {', '.join(hello.protocol_versions)}, daemon {PROTOCOL_VERSION}"
+            raise ProtocolError("version_unsupported", text, supported=[PROTOCOL_VERSION])
+        self._take_over(connection, hello)
+        identity = self.identity
+        welcome = Welcome(
+            PROTOCOL_VERSION,
+            identity.boot_id,
+            identity.build_id,
+            identity.stale(),
+            identity.schema_hash,
+            connection.id,
+            Limits(max_frame_bytes=self.limits.max_frame_bytes),
+            FEATURES,
+            REQUEST_KINDS,
+        )
+        capabilities = ServerCapabilities(ExperimentalCapabilities(welcome))
+        return hello, InitializeResult(ServerInfo("hermes-daemon", identity.version), capabilities)
+
+    def _take_over(self, connection: Connection, hello: Hello) -> None:
+        """A client that reconnects with takeover ends its half-open older connection."""
+        if not hello.takeover or not hello.client.id:
+            return
+        for other in list(self.connections.values()):
+            if other is not connection and other.hello is not None and other.hello.client.id == hello.client.id:
+                other.close()
+
+    def seen(self, connection: Connection, params: SeenParams) -> None:
+        """A client shows a question to somebody."""
+        if self.room is not None:
+            self.room.seen(connection, params.request_id)
+
+    def session_changed(self, session_id: str, summary: SessionSummary | None) -> None:
+        """Tell the connections that list sessions; many changes of one tick are one message."""
+        self.reconsider()
+        if summary is None or not any(self._lists(connection) for connection in self.connections.values()):
+            return
+        if not self._changed:
+            asyncio.get_running_loop().call_soon(self._tell_changed)
+        self._changed[session_id] = summary
+
+    def _tell_changed(self) -> None:
+        changed, self._changed = self._changed, {}
+        for session_id, summary in changed.items():
+            body = envelope.note("hermes/session/changed", SessionChangedParams(session_id, summary))
+            for connection in self.connections.values():
+                if self._lists(connection) and not connection.outbox.lagging:
+                    connection.outbox.put(body)
+
+    def _lists(self, connection: Connection) -> bool:
+        return connection.hello is not None and connection.hello.capabilities.events.sessions
+
+    # --- status ---
+
+    def status(self) -> StatusResult:
+        """What `hermes daemon status` shows."""
+        room, identity = self.room, self.identity
+        holders = self.holders()
+        return StatusResult(
+            pid=os.getpid(),
+            boot_id=identity.boot_id,
+            build_id=identity.build_id,
+            version=identity.version,
+            stale=identity.stale(),
+            uptime_s=round(time.monotonic() - self._started, 3),
+            endpoints=identity.endpoints,
+            connections=tuple(self._rows()),
+            sessions=SessionCounts(room.live if room else 0, room.busy if room else 0),
+            turns=room.busy if room else 0,
+            open_requests=room.open_requests if room else 0,
+            children=room.children if room else 0,
+            rss_bytes=rss_bytes(),
+            idle=Idle(not holders, self._exits_in(holders), tuple(holders)),
+            state=self.state,
+            home=identity.home,
+            storage=room.storage if room else "not open",
+            warnings=room.warnings if room else (),
+        )
+
+    def _rows(self) -> list[ConnectionRow]:
+        rows = []
+        for connection in self.connections.values():
+            client = connection.hello.client if connection.hello else None
+            outbox = connection.outbox
+            rows.append(
+                ConnectionRow(
+                    connection.id,
+                    client.id if client else "",
+                    client.role if client else "observer",
+                    outbox.bytes,
+                    outbox.lagging,
+                    client.name if client else "",
+                    "native" if client else "none",
+                )
+            )
+        return rows
+
+    # --- living and dying ---
+
+    def holders(self) -> list[str]:
+        """What keeps the daemon alive, by name."""
+        names = [f"connection {row.name or row.id}" for row in self._rows()]
+        return names + (self.room.holders() if self.room else [])
+
+    def reconsider(self) -> None:
+        """Start or stop the idle clock."""
+        idle_s = self.limits.idle_exit_s
+        quiescent = not self.holders() and self.state == "ready"
+        if not quiescent or not idle_s:
+            self._idle_since = None
+            if self._idle_timer is not None:
+                self._idle_timer.cancel()
+                self._idle_timer = None
+        elif self._idle_timer is None:
+            self._idle_since = time.monotonic()
+            self._idle_timer = asyncio.get_running_loop().call_later(idle_s, self._idle_out)
+            if self.identity.stale():
+                self._idle_timer.cancel()
+                self._idle_timer = asyncio.get_running_loop().call_later(1.0, self._idle_out)
+
+    def _idle_out(self) -> None:
+        self._idle_timer = None
+        if not self.holders():
+            self.stop("now", "idle", restart=False)
+
+    def _exits_in(self, holders: list[str]) -> float | None:
+        if holders or self._idle_since is None:
+            return None
+        return round(max(0.0, self.limits.idle_exit_s - (time.monotonic() - self._idle_since)), 1)
+
+    def shutdown(self, params: ShutdownParams) -> ShutdownResult:
+        """Accept the wish to stop. The address is free before the answer is sent."""
+        waiting = tuple(self.room.holders()) if self.room and params.mode == "drain" else ()
+        self.stop(params.mode, params.reason, restart=params.restart, deadline_s=params.deadline_s)
+        return ShutdownResult(True, waiting)
+
+    def stop(
+        self, mode: Literal["drain", "now"], reason: str, *, restart: bool, deadline_s: float | None = None
+    ) -> None:
+        """Begin to stop; `now` also hurries a drain that is under way."""
+        if self.state == "stopping" or (self.state == "draining" and mode == "drain"):
+            return
+        if self._stopping is not None:
+            self._stopping.cancel()
+        self.restart = self.restart or restart
+        self._withdraw()
+        self._stopping = asyncio.create_task(self._stop(mode, reason, deadline_s))
+
+    async def _stop(self, mode: Literal["drain", "now"], reason: str, deadline_s: float | None) -> None:
+        if mode == "drain":
+            limit = deadline_s if deadline_s is not None else self.limits.drain_deadline_s
+            self._announce("draining", reason, limit)
+            if self.room is not None:
+                try:
+                    async with asyncio.timeout(limit):
+                        await self.room.drained()
+                except TimeoutError:
+                    log.warning("turns were still running after %.0f s", limit)
+        self._announce("stopping", reason, None)
+        if self.room is not None:
+            await self.room.close("the daemon is stopping")
+        for connection in list(self.connections.values()):
+            connection.close()
+        self.stopped.set()
+
+    def _announce(self, state: State, reason: str, deadline_s: float | None) -> None:
+        self.state = state
+        body = envelope.note("hermes/daemon/state", DaemonStateParams(state, reason, self.restart, deadline_s))
+        for connection in self.connections.values():
+            if connection.ready:
+                connection.outbox.put(body)
+
+
+def ping(_: Connection, params: PingParams) -> PingResult:
+    """Answered on the reader path."""
+    return PingResult(time.monotonic() * 1000, params.echo)
+
+
+def rss_bytes() -> int:
+    """Resident memory of this process, 0 where it cannot be read."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

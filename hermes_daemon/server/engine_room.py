@@ -1,0 +1,191 @@
+"""The engine as the server uses it: sessions and parts, subscriptions of connections, and what they hold open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from hermes_daemon.config import Configuration, Reload
+from hermes_daemon.engine.parts import Parts
+from hermes_daemon.engine.session import Session
+from hermes_daemon.engine.sessions import Sessions
+from hermes_daemon.server.connection import Connection
+from hermes_daemon.server.outbox import Subscription
+from hermes_protocol.errors import ProtocolError
+from hermes_protocol.events import AnyItem
+from hermes_protocol.methods import InFlight, OpenTurn, Snapshot, SubscribeParams, SubscribeResult
+
+REPLAY_BYTES: Final = 4 * 1_048_576
+
+
+class EngineRoom:
+    """Made by assemble; lives as long as the daemon."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        parts: Parts,
+        configuration: Configuration,
+        read_log: Callable[[int, str | None], tuple[str, ...]],
+        apply_settings: Callable[[], None],
+        close_rooms: Callable[[], Awaitable[None]],
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.sessions = sessions
+        self.parts = parts
+        self.configuration = configuration
+        self.read_log = read_log
+        self._apply_settings = apply_settings
+        self._close_rooms = close_rooms
+        self._notes = notes
+
+    def reload(self) -> Reload:
+        """Read the configuration again; a broken one changes nothing."""
+        reloaded = self.configuration.reload()
+        if not reloaded.errors:
+            self._apply_settings()
+        return reloaded
+
+    # --- what is going on ---
+
+    @property
+    def live(self) -> int:
+        """Sessions in memory."""
+        return len(self.sessions.live)
+
+    @property
+    def busy(self) -> int:
+        """Turns that run."""
+        return sum(session.busy for session in self.sessions.live)
+
+    @property
+    def open_requests(self) -> int:
+        """Questions that wait for people."""
+        return sum(len(session.questions.rows) for session in self.sessions.live)
+
+    @property
+    def children(self) -> int:
+        """Processes of tools on record."""
+        return len(self.parts.store.processes())
+
+    @property
+    def storage(self) -> str:
+        """ "ok", or what is wrong with the journal."""
+        return self.parts.store.health
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What people should know: of the database, the configuration, the last start."""
+        errors = tuple(str(error) for error in self.configuration.errors)
+        return (*self._notes, *self.parts.store.warnings, *errors, *self.configuration.warnings)
+
+    def holders(self) -> list[str]:
+        """What keeps the daemon alive, by name."""
+        names: list[str] = []
+        for session in self.sessions.live:
+            if session.busy:
+                names.append(f"turn of {session.session_id}")
+            elif session.queue and not session.paused:
+                names.append(f"queue of {session.session_id}")
+            names += [f"request {row.request_id}" for row in session.questions.rows]
+        return names
+
+    async def drained(self) -> None:
+        """Return when no turn runs and no queued one may start."""
+        await asyncio.gather(*(session.idle() for session in self.sessions.live))
+
+    async def close(self, reason: str) -> None:
+        """Interrupt what runs, write what is to be written, close the rooms."""
+        await self.sessions.interrupt_all(reason)
+        await self._close_rooms()
+
+    # --- subscriptions ---
+
+    async def subscribe(self, connection: Connection, params: SubscribeParams) -> SubscribeResult:
+        """Snapshot or replay, and registration, in one step: no event falls between (protocol section 5)."""
+        session = self.sessions.get(params.session_id)
+        self.unsubscribe(connection, params.session_id)
+        await session.feed.drained()
+        hello = connection.hello
+        detail = params.detail or (hello.capabilities.events.detail if hello else "full")
+        feed = session.feed
+        since = params.since
+        missing = None
+        if since is not None and since.epoch == feed.epoch and self._retained(session, since.seq):
+            missing = feed.missing(since.seq, REPLAY_BYTES)
+        last = since.seq if since is not None and missing is not None else feed.head
+        subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
+        connection.subscriptions[session.session_id] = subscription
+        session.attach(subscription)
+        if missing is None:
+            frame = hello.capabilities.max_frame_bytes if hello else 1_048_576
+            snapshot = snapshot_of(session, params.tail, frame // 2)
+            return SubscribeResult("snapshot", feed.epoch, feed.head, feed.head, snapshot)
+        connection.after_reply(lambda: subscription.replay(missing))
+        return SubscribeResult("replay", feed.epoch, last, feed.head)
+
+    def _retained(self, session: Session, seq: int) -> bool:
+        oldest, _ = self.parts.store.event_range(session.session_id)
+        return 0 <= seq <= session.feed.head and (seq + 1 >= oldest or not oldest)
+
+    def unsubscribe(self, connection: Connection, session_id: str) -> None:
+        """End the subscription, if there is one; what it had queued is dropped."""
+        subscription = connection.subscriptions.pop(session_id, None)
+        if subscription is None:
+            return
+        connection.outbox.forget(subscription)
+        for session in self.sessions.live:
+            if session.session_id == session_id:
+                session.detach(connection.id)
+
+    def seen(self, connection: Connection, request_id: str) -> None:
+        """A question is on somebody's screen."""
+        for session in self.sessions.live:
+            if session.session_id in connection.subscriptions:
+                session.questions.seen(request_id, connection.by())
+
+    def session_of_request(self, request_id: str) -> Session:
+        """The session a question belongs to. request_not_found."""
+        for session in self.sessions.live:
+            if session.questions.knows(request_id):
+                return session
+        raise ProtocolError("request_not_found", f"no request {request_id}")
+
+
+def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
+    """The session as it is at `feed.head`: completed items from the end, at most `tail` and `budget` bytes of them."""
+    store = session.parts.store
+    wanted = max(0, min(tail, 1000))
+    page = store.items(session.session_id, limit=wanted, order="desc") if wanted else None
+    items: list[AnyItem] = []
+    size = 0
+    for row in page.rows if page else ():
+        if row.item.item_id in session.feed.open or row.item.status == "inProgress":
+            continue
+        size += len(msgspec.json.encode(row.item))
+        if size > budget and items:
+            break
+        items.append(row.item)
+    items.reverse()
+    older = items[0].item_id if items and page and (page.next_cursor or len(items) < len(page.rows)) else None
+    inflight = tuple(InFlight(item.item, item.field, item.text, item.length) for item in session.feed.open.values())
+    runner = session.runner
+    turn = OpenTurn(runner.turn_id, runner.started_at, runner.input) if runner else None
+    return Snapshot(
+        summary=session.summary(),
+        options=session.row.options,
+        rev=session.row.rev,
+        state=session.state,
+        items=tuple(items),
+        inflight=inflight,
+        open_requests=session.questions.rows,
+        queue=tuple(session.queue),
+        queue_rev=session.queue_rev,
+        paused=session.paused,
+        usage=session.row.usage,
+        turn=turn,
+        older_cursor=older,
+    )

@@ -1,0 +1,137 @@
+"""hermes/daemon/*, hermes/schema/get and the methods that list what there is."""
+
+from __future__ import annotations
+
+import base64
+
+from hermes_daemon.core.ports import Refused
+from hermes_daemon.server.connection import Connection
+from hermes_protocol import schema
+from hermes_protocol.errors import ProtocolError
+from hermes_protocol.methods import (
+    BlobReadParams,
+    BlobReadResult,
+    ConfigGetParams,
+    ConfigGetResult,
+    LogsParams,
+    LogsResult,
+    MiddlewareListResult,
+    MiddlewareRow,
+    ModelsParams,
+    ModelsResult,
+    ReloadParams,
+    ReloadResult,
+    SchemaParams,
+    SchemaResult,
+    ShutdownParams,
+    ShutdownResult,
+    ToolListParams,
+    ToolListResult,
+    ToolRow,
+)
+
+
+async def shutdown(connection: Connection, params: ShutdownParams) -> ShutdownResult:
+    """Stop the daemon, after its turns or now."""
+    if not connection.controller:
+        raise ProtocolError("permission_denied", "this client is an observer: it may not stop the daemon")
+    return connection.daemon.shutdown(params)
+
+
+async def logs(connection: Connection, params: LogsParams) -> LogsResult:
+    """The last lines of the log."""
+    return LogsResult(connection.daemon.engine.read_log(max(1, min(params.lines, 10_000)), params.level))
+
+
+async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
+    """Read config.yaml again; a broken one changes nothing."""
+    if "config" not in params.what:
+        return ReloadResult((), ())
+    reloaded = connection.daemon.engine.reload()
+    return ReloadResult(reloaded.changed, tuple(str(error) for error in reloaded.errors), reloaded.warnings)
+
+
+async def get_schema(connection: Connection, params: SchemaParams) -> SchemaResult:
+    """The protocol describes itself."""
+    return SchemaResult(schema.document(params.format, params.experimental), schema.schema_hash())
+
+
+async def tools(connection: Connection, params: ToolListParams) -> ToolListResult:
+    """Every tool, with what keeps it from running."""
+    engine = connection.daemon.engine
+    disabled = set(engine.parts.settings().tools.disabled)
+    toolsets = None
+    if params.session_id is not None:
+        toolsets = engine.sessions.get(params.session_id).row.options.toolsets
+    rows = []
+    for tool in engine.parts.tools.all():
+        card = tool.card
+        off = card.name in disabled or (toolsets is not None and not {card.toolset, card.name} & set(toolsets))
+        rows.append(
+            ToolRow(
+                card.name,
+                card.toolset,
+                card.description,
+                "built in",
+                "disabled" if off else "ready",
+                card.read_only,
+                card.parameters,
+            )
+        )
+    return ToolListResult(tuple(rows))
+
+
+async def middleware(connection: Connection, params: ToolListParams) -> MiddlewareListResult:
+    """Who acts where, in order."""
+    engine = connection.daemon.engine
+    registry = engine.parts.middleware
+    if params.session_id is not None:
+        registry = engine.sessions.get(params.session_id).middleware
+    from hermes_daemon.middleware.points import POINTS
+
+    rows = registry.rows()
+    return MiddlewareListResult(
+        tuple(MiddlewareRow(link.point, POINTS[link.point].style, link.owner, order) for order, link in enumerate(rows))
+    )
+
+
+async def models(connection: Connection, params: ModelsParams) -> ModelsResult:
+    """The models there are; `probe` asks the endpoints."""
+    catalog = connection.daemon.engine.parts.models
+    return ModelsResult(await catalog.rows(params.probe), catalog.default())
+
+
+async def config_get(connection: Connection, params: ConfigGetParams) -> ConfigGetResult:
+    """A setting and where it comes from."""
+    try:
+        value, source = connection.daemon.engine.configuration.get(params.path)
+    except Refused as refused:
+        raise ProtocolError("invalid_params", f"$.path: {refused}", path="$.path") from refused
+    return ConfigGetResult(value, source)
+
+
+async def blob_read(connection: Connection, params: BlobReadParams) -> BlobReadResult:
+    """A page of a big output. Offsets are bytes; utf8 pages end at a code point."""
+    limit = max(1, min(params.limit, 1_048_576))
+    found = connection.daemon.engine.parts.store.blob(params.blob_id, max(0, params.offset), limit)
+    if found is None:
+        raise ProtocolError("blob_not_found", f"no blob {params.blob_id}")
+    data, total = found
+    if params.encoding == "base64":
+        end = params.offset + len(data)
+        return BlobReadResult(base64.b64encode(data).decode(), end >= total, total, end)
+    text, used = _whole_characters(data)
+    end = params.offset + used
+    return BlobReadResult(text, end >= total, total, end)
+
+
+def _whole_characters(data: bytes) -> tuple[str, int]:
+    """As much of `data` as ends at a code point, and how many bytes that is."""
+    for cut in range(min(4, len(data) + 1)):
+        piece = data[: len(data) - cut]
+        try:
+            return piece.decode(), len(piece)
+        except UnicodeDecodeError as error:
+            if error.start < len(piece) - 3:
+                break
+    return data.decode("utf-8", "replace"), len(data)
