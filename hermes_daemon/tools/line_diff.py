@@ -13,11 +13,13 @@ _CONTEXT = 3
 
 
 def file_change(shown: str, before: str | None, after: str) -> FileChange:
-    """The change of a file, `before` None for a new one. `item_id` is empty: whoever emits the item gives it one."""
+    """The change of a file, `before` None for a new one. Whoever shows it gives it its id and its time."""
     old = [] if before is None else before.splitlines(keepends=True)
     diff, added, removed = unified(shown, old, after.splitlines(keepends=True), new_file=before is None)
     kind: Literal["created", "modified"] = "created" if before is None else "modified"
-    return FileChange(item_id="", path=shown, kind=kind, diff=diff, added=added, removed=removed)
+    return FileChange(
+        item_id="", status="completed", created_at="", path=shown, kind=kind, diff=diff, added=added, removed=removed
+    )
 
 
 def unified(shown: str, old: list[str], new: list[str], *, new_file: bool = False) -> tuple[str, int, int]:
