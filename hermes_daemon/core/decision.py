@@ -104,7 +104,7 @@ def _judge_command(
         return Verdict("allow", "this command was allowed")
     if dangers:
         return _asked_dangerous(dangers, exact)
-    grant = command_grant(line, folder)
+    grant = command_grant(line, parsed, folder)
     if grant.key in grants or _all_allowed(settings.allow, card.name, parsed):
         return Verdict("allow", f"allowed by {grant.key if grant.key in grants else 'approvals.allow'}")
     return _asked("it runs a command", grant)

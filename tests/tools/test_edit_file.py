@@ -2,6 +2,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,6 +138,27 @@ def test_bytes_that_are_no_text_survive_an_edit_beside_them(tmp_path: Path) -> N
     (tmp_path / "a").write_bytes(b"caf\xe9\nold\n")
     patch(tmp_path, "old", "new")
     assert (tmp_path / "a").read_bytes() == b"caf\xe9\nnew\n"
+
+
+def test_what_is_told_of_damaged_bytes_can_be_sent(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"caf\xe9 old\n")
+    bench = Bench(tmp_path)
+    for old in ("nothing like it", "caf old", "old"):
+        outcome = bench.run("patch", path="a", old_string=old, new_string="new")
+        assert msgspec.json.encode(outcome)
+    assert "+caf\ufffd new" in outcome.changes[0].diff
+    assert (tmp_path / "a").read_bytes() == b"caf\xe9 new\n"
+
+
+def test_a_secret_that_was_shown_masked_is_not_overwritten_by_its_mask(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("NAME=x\nDB_PASSWORD=hunter2hunter2\n")
+    bench = Bench(tmp_path)
+    bench.run("read_file", path="a")
+    refused = bench.run("write_file", path="a", content="NAME=y\nDB_PASSWORD=***\n")
+    assert "Line 2 holds a secret that was shown masked" in refused.text
+    assert "masked secret" in patch(tmp_path, "DB_PASSWORD=***", "DB_PASSWORD=x")
+    assert (tmp_path / "a").read_text() == "NAME=x\nDB_PASSWORD=hunter2hunter2\n"
+    assert not bench.run("write_file", path="a", content="NAME=y\nDB_PASSWORD=hunter3hunter3\n").is_error
 
 
 def test_mixed_line_ends_stay_where_nothing_changed(tmp_path: Path) -> None:
