@@ -120,8 +120,10 @@ def _kind(value: Any) -> str:
 def _no_lone_surrogates(value: Any, path: str) -> None:
     """Half a surrogate pair is no character: it would fail far away, at the first encoding."""
     if isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            raise Rejected("the text holds half of a surrogate pair, which is no character", path)
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise Rejected("the text holds half of a surrogate pair, which is no character", path) from None
     elif isinstance(value, list):
         for index, entry in enumerate(value):
             _no_lone_surrogates(entry, f"{path}[{index}]")

@@ -20,6 +20,8 @@ _KEYWORDS = frozenset(
 )
 _DEPTH = 12
 _MOST = 2000
+_MOST_CHARACTERS = 131_072
+"""Linux takes no longer argument, so no longer line can run."""
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -69,27 +71,28 @@ class Parsed(msgspec.Struct, frozen=True):
     commands: tuple[Command, ...]
     scripts: tuple[str, ...]
     whole: bool = True
+    lists: bool = False
+
+    @property
+    def simple(self) -> bool:
+        """One plain command: no list, pipe, substitution, redirect to a file, assignment or wrapper."""
+        if len(self.commands) != 1 or self.lists or not self.whole:
+            return False
+        command = self.commands[0]
+        return not command.assignments and not any(redirect.writes for redirect in command.redirects)
 
 
 def parse_line(text: str, cwd: str = "", home: str = "") -> Parsed:
     """Every simple command of the line, also inside substitutions, wrappers and payloads."""
     reader = _Reader(home)
-    reader.script(text, cwd, 0, nested=False)
-    return Parsed(tuple(reader.found), tuple(reader.scripts), reader.whole)
+    reader.whole = len(text) <= _MOST_CHARACTERS
+    reader.script(text[:_MOST_CHARACTERS], cwd, 0, nested=False)
+    return Parsed(tuple(reader.found), tuple(reader.scripts), reader.whole, reader.lists)
 
 
 def read_commands(text: str, cwd: str = "", home: str = "") -> tuple[Command, ...]:
     """The commands of `parse_line`."""
     return parse_line(text, cwd, home).commands
-
-
-def is_simple(text: str) -> bool:
-    """Whether the line is one plain command: no list, pipe, substitution, redirect to a file, assignment or wrapper."""
-    commands = read_commands(text)
-    if len(commands) != 1 or commands[0].assignments or any(redirect.writes for redirect in commands[0].redirects):
-        return False
-    operators = [token for token in lex(text).tokens if isinstance(token, Operator) and token.text in _LISTS]
-    return not operators
 
 
 def program_of_last(text: str) -> str:
@@ -103,6 +106,7 @@ class _Reader:
         self.found: list[Command] = []
         self.scripts: list[str] = []
         self.whole = True
+        self.lists = False
         self.home = home
         self.variables: dict[str, str] = {"IFS": " ", "HOME": home or "~"}
 
@@ -114,7 +118,8 @@ class _Reader:
         pending: list[Word] = []
         redirects: list[Redirect] = []
         pipe: tuple[str, ...] = fed_by
-        for token in [*lexed.tokens, Operator("\n")]:
+        end = Operator("\n")
+        for token in [*lexed.tokens, end]:
             if not self.room(depth):
                 return
             if isinstance(token, Word):
@@ -122,6 +127,7 @@ class _Reader:
             elif token.target is not None:
                 redirects.append(Redirect(token.text, self.expand(token.target)))
             elif token.text in _LISTS:
+                self.lists = self.lists or token is not end
                 words = self.simple(pending, redirects, cwd, depth, nested, pipe)
                 cwd = self.moved(words, cwd)
                 pipe = tuple(words) if token.text in ("|", "|&") else ()

@@ -26,8 +26,8 @@ Mode = Literal["manual", "smart", "off"]
 class Verdict(msgspec.Struct, frozen=True):
     """`allow` and `deny` are final. `ask` opens a question with `options`, the first one being the default.
 
-    `reason` is for people, and for the model when denied. `risk` says what a dangerous call would do, else it is
-    empty. `grant` is the key to keep when the answer is allow_session or allow_always.
+    `reason` is for people, and for the model when denied (then a whole sentence). `risk` says what a dangerous call
+    would do, else it is empty. `grant` is the key to keep when the answer is allow_session or allow_always.
     """
 
     kind: Literal["allow", "ask", "deny"]
@@ -92,9 +92,7 @@ def _judge_command(
     parsed = parse_line(line, folder, home)
     never = hardline(parsed, home)
     if never:
-        return Verdict(
-            "deny", f"this command never runs, in any mode: {never}. Do not try to reach the same by other means"
-        )
+        return Verdict("deny", f"this command never runs, in any mode: {never}.")
     denied = _matching(settings.deny, card.name, [line.strip(), *(command.text for command in parsed.commands)])
     if denied:
         return _denied_by_rule(denied)
@@ -106,7 +104,7 @@ def _judge_command(
         return Verdict("allow", "this command was allowed")
     if dangers:
         return _asked_dangerous(dangers, exact)
-    grant = command_grant(line, folder)
+    grant = command_grant(line, parsed, folder)
     if grant.key in grants or _all_allowed(settings.allow, card.name, parsed):
         return Verdict("allow", f"allowed by {grant.key if grant.key in grants else 'approvals.allow'}")
     return _asked("it runs a command", grant)
@@ -144,9 +142,7 @@ def _arguments(card: ToolCard, args: Mapping[str, Any], cwd: str) -> list[str]:
 
 
 def _denied_by_rule(rule: str) -> Verdict:
-    return Verdict(
-        "deny", f"the setting approvals.deny forbids it ({rule}). Do not try to reach the same by other means"
-    )
+    return Verdict("deny", f"the setting approvals.deny forbids it ({rule}).")
 
 
 def _asked(reason: str, grant: Grant) -> Verdict:

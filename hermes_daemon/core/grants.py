@@ -14,7 +14,7 @@ import re
 
 import msgspec
 
-from hermes_daemon.core.commands import Command, is_simple, read_commands
+from hermes_daemon.core.commands import Parsed
 
 
 def _names(text: str) -> frozenset[str]:
@@ -69,9 +69,9 @@ def exact_grant(command: str, cwd: str) -> Grant:
     return Grant(f"terminal:={command.strip()} in {cwd}", "exactly this command in this folder")
 
 
-def command_grant(command: str, cwd: str) -> Grant:
-    """The widest grant that is safe to offer for a line."""
-    prefix = _prefix(command)
+def command_grant(command: str, parsed: Parsed, cwd: str) -> Grant:
+    """The widest grant that is safe to offer for a line, given as written and as read."""
+    prefix = _prefix(parsed)
     return Grant(f"terminal:{prefix}", f"`{prefix} …`") if prefix else exact_grant(command, cwd)
 
 
@@ -85,11 +85,10 @@ def tool_grant(name: str) -> Grant:
     return Grant(f"tool:{name}", f"every call of {name}")
 
 
-def _prefix(line: str) -> str:
-    if not is_simple(line):
+def _prefix(parsed: Parsed) -> str:
+    if not parsed.simple:
         return ""
-    command: Command = read_commands(line)[0]
-    words, program = command.words, command.program
+    words, program = parsed.commands[0].words, parsed.commands[0].program
     if not words or words[0] != program or any(_ESCAPES.match(word) for word in words[1:]):
         return ""
     if program in _WHOLE:

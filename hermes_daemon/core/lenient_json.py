@@ -18,6 +18,7 @@ _FENCE = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n\s*```\s*", re.DOTALL)
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _PLAIN = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+")}
+_HIGH_SURROGATE = re.compile("[\ud800-\udbff]")
 _DEPTH = 200
 
 
@@ -169,6 +170,6 @@ def _number(match: re.Match[str]) -> int | float:
 
 def _join_surrogates(text: str) -> str:
     r"""`\ud83c\udf78` is one character; halves that have no partner stay, for the caller to refuse."""
-    if not any("\ud800" <= character <= "\udbff" for character in text):
+    if not _HIGH_SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -16,6 +16,9 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u00ad]")
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|[;&|()\n]")
 _REDIRECT = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-|<<|<>|<&|>&|>>|>\||<|>)|&>>|&>")
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?::?[-=+?][^}]*)?\})")
+_PLAIN = re.compile(r"[\w./:,=@%+~^\-\[\]{}*?!#]+")
+_QUOTED = re.compile(r'[^"\\$`]+')
+_IDLE = re.compile(r"[^\\$`<>]+")
 _ANSI_C = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "\\": "\\", "'": "'", '"': '"'}
 _ANSI_CODE = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
@@ -129,7 +132,10 @@ class _Lexer:
     def document(self) -> None:
         """Only substitutions count inside an unquoted here-document."""
         while self.at < len(self.text):
-            if not self.substitution():
+            idle = _IDLE.match(self.text, self.at)
+            if idle:
+                self.at = idle.end()
+            elif not self.substitution():
                 self.at += 2 if self.text[self.at] == "\\" else 1
 
     def word(self) -> Word | None:
@@ -137,6 +143,11 @@ class _Lexer:
         splits = False
         start = self.at
         while self.at < len(self.text):
+            plain = _PLAIN.match(self.text, self.at)
+            if plain:
+                pieces.append(plain.group())
+                self.at = plain.end()
+                continue
             character = self.text[self.at]
             if character in " \t\r\n;&|)" or (character in "<>" and not self.text.startswith("(", self.at + 1)):
                 break
@@ -188,6 +199,11 @@ class _Lexer:
         pieces: list[str] = []
         self.at += 1
         while self.at < len(self.text) and self.text[self.at] != '"':
+            quoted = _QUOTED.match(self.text, self.at)
+            if quoted:
+                pieces.append(quoted.group())
+                self.at = quoted.end()
+                continue
             character = self.text[self.at]
             if character == "\\":
                 following = self.text[self.at + 1 : self.at + 2]

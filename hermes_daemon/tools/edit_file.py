@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from hermes_daemon.core.ports import Refused, Rejected, ToolContext, ToolOutcome
+from hermes_daemon.core.redact import redact
 from hermes_daemon.tools.atomic_write import make_folders, replace_content
 from hermes_daemon.tools.exact_match import replace_exactly
 from hermes_daemon.tools.line_diff import file_change
@@ -91,6 +92,7 @@ def _write(place: Place, content: str, ctx: ToolContext, versions: Versions) -> 
         notes.append(f"made {len(made)} folder(s)" if made else "")
     else:
         _not_stale(place, old, ctx, versions)
+        _no_masks(old.text, content)
         text, encoding, before = _in_style(content, old), old.encoding, old.status
         notes.append(encoding.note)
         if text == old.text:
@@ -143,6 +145,15 @@ def _not_stale(place: Place, old: TextFile, ctx: ToolContext, versions: Versions
         raise Refused(f"{place.shown} has changed since you read it.", "Read it again first.")
     if not seen.whole:
         raise Refused(f"{place.shown} was read only in part.", "Read all of it first, or use patch.")
+
+
+def _no_masks(old: str, content: str) -> None:
+    """A secret was shown masked; written back like that it would be lost."""
+    kept = set(content.splitlines())
+    for number, line in enumerate(old.splitlines(), 1):
+        masked = redact(line)
+        if masked != line and masked in kept and line not in kept:
+            raise Refused(f"Line {number} holds a secret that was shown masked; this would overwrite it.", "Use patch.")
 
 
 def _in_style(content: str, old: TextFile) -> str:

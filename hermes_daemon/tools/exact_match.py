@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import re
 
 import msgspec
 
 from hermes_daemon.tools.text_files import newline_of
 
+_MASK = re.compile(r"[=:\"'] ?\*\*\*(?![\w*])|[\w-]{6}\.\.\.\w{4}\b")
 _LOCATIONS = 5
 _MOST_COMPARED = 20_000
 
@@ -79,6 +81,9 @@ def _ambiguous(text: str, places: list[int]) -> str:
 
 
 def _missing(text: str, old: str, new: str) -> str:
+    if _MASK.search(old):
+        hint = "old_string seems to hold a masked secret, which is not what stands in the file. Choose text without it."
+        return f"{hint} Nothing was changed."
     if new.strip() and new in text:
         line = text.count("\n", 0, text.index(new)) + 1
         return f"old_string is not there, but new_string already stands at line {line}. Nothing was changed."

@@ -13,7 +13,7 @@ _CONTEXT = 3
 
 
 def file_change(shown: str, before: str | None, after: str) -> FileChange:
-    """The change of a file, `before` None for a new one. `item_id` is empty: whoever emits the item gives it one."""
+    """The change of a file, `before` None for a new one. Whoever shows it gives it its id and its time."""
     old = [] if before is None else before.splitlines(keepends=True)
     diff, added, removed = unified(shown, old, after.splitlines(keepends=True), new_file=before is None)
     kind: Literal["created", "modified"] = "created" if before is None else "modified"

@@ -54,6 +54,8 @@ def locate(raw: str, ctx: ToolContext, *, home: str = "", write: bool = False) -
     """
     if not raw.strip() or "\0" in raw:
         raise Rejected("expected a path, got " + ("an empty text" if not raw.strip() else "a NUL character"), "$.path")
+    if len(raw) > 4096:
+        raise Rejected(f"expected a path, got {len(raw)} characters", "$.path")
     root = os.path.realpath(ctx.cwd)
     given = os.path.join(ctx.cwd, _home_expanded(raw, ctx))
     found, note = _other_normal_form(given)

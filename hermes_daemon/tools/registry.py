@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from hermes_daemon.core.cards import Kind, card_of
 from hermes_daemon.core.ports import Refused, Rejected, Tool, ToolCard, ToolContext, ToolOutcome
 
@@ -49,6 +51,9 @@ class FunctionTool:
 
     async def run(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
         """Do it with arguments that fit the card."""
+        return _encodable(await self._outcome(args, ctx))
+
+    async def _outcome(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
         try:
             return await self._function(ctx, **args)
         except Refused as error:
@@ -78,7 +83,26 @@ class Registry:
         return self._tools.get(name)
 
 
+def _encodable(outcome: ToolOutcome) -> ToolOutcome:
+    """Bytes that are no UTF-8 (in file contents, in file names) become the replacement character in what is shown."""
+
+    def replaced(text: str) -> str:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+    try:
+        for text in (outcome.text, outcome.shown or "", *(change.diff + change.path for change in outcome.changes)):
+            text.encode("utf-8")
+    except UnicodeEncodeError:
+        changes = tuple(
+            msgspec.structs.replace(change, diff=replaced(change.diff), path=replaced(change.path))
+            for change in outcome.changes
+        )
+        shown = None if outcome.shown is None else replaced(outcome.shown)
+        return msgspec.structs.replace(outcome, text=replaced(outcome.text), shown=shown, changes=changes)
+    return outcome
+
+
 def sentence(error: OSError) -> str:
     """What the system said, with the file it was said of: `No space left on device: /x/y`."""
     words = error.strerror or str(error) or type(error).__name__
-    return f"{words}: {error.filename}" if error.filename else words
+    return f"{words}: {str(error.filename)[:1000]}" if error.filename else words

@@ -62,7 +62,8 @@ def open_regular(path: str) -> tuple[BinaryIO, os.stat_result]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{path} is {_kind(status.st_mode)}, not a file.")
+            hint = "List it with search_files, target files, pattern *." if stat.S_ISDIR(status.st_mode) else ""
+            raise Refused(f"{path} is {_kind(status.st_mode)}, not a file.", hint)
         return os.fdopen(descriptor, "rb"), status
     except BaseException:
         os.close(descriptor)

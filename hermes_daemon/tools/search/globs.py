@@ -18,6 +18,13 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return matches
 
 
+_SPECIAL = re.compile(r"[^\w\s-]|-(?=-)")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\{match[0]}"
+
+
 @lru_cache(maxsize=256)
 def _expression(pattern: str) -> re.Pattern[str]:
     pieces: list[str] = []
@@ -33,9 +40,9 @@ def _expression(pattern: str) -> re.Pattern[str]:
             at += 2
             continue
         if character == "[" and (end := _class_end(pattern, at)):
-            inside = pattern[at + 1 : end].replace("\\", "\\\\")
-            inside = f"^{inside[1:]}" if inside[0] in "!^" else inside
-            pieces.append(f"(?!/)[{inside}]")
+            inside = pattern[at + 1 : end]
+            negated, inside = ("^", inside[1:]) if inside[0] in "!^" else ("", inside)
+            pieces.append(f"(?!/)[{negated}{_SPECIAL.sub(_escaped, inside)}]")
             at = end + 1
             continue
         if character == "{" and "}" in pattern[at:]:

@@ -14,7 +14,8 @@ _LEAD = 100
 
 
 class Search(msgspec.Struct, frozen=True):
-    """`root` is a resolved folder or file. `repository` is the root of the Git work tree around it, or empty."""
+    """`root` is a resolved folder or file. `repository` is where ignore files begin to count, or empty: then they do
+    from the root on."""
 
     root: str
     target: Literal["content", "files"]

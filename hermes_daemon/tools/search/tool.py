@@ -15,7 +15,7 @@ from hermes_daemon.tools.registry import FunctionTool
 from hermes_daemon.tools.search.globs import matcher
 from hermes_daemon.tools.search.model import Found, Line, Search
 from hermes_daemon.tools.search.run import run_search
-from hermes_daemon.tools.search.walk import repository_of
+from hermes_daemon.tools.search.walk import rules_root
 
 
 def search_files_tool(home: str = "") -> FunctionTool:
@@ -55,7 +55,7 @@ def search_files_tool(home: str = "") -> FunctionTool:
         if absent:
             return ToolOutcome(absent, is_error=True)
         lines_of = context if output_mode == "content" else 0
-        search = Search(place.path, target, pattern, lines_of, await asyncio.to_thread(repository_of, place.path))
+        search = Search(place.path, target, pattern, lines_of, await asyncio.to_thread(rules_root, place.path))
         found = await run_search(search, ctx.env)
         if found.error:
             return ToolOutcome(f"Error: {found.error[:2000]}", is_error=True)

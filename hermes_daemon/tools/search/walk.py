@@ -23,9 +23,21 @@ def files_below(root: str, repository: str) -> Iterator[str]:
         for part in os.path.relpath(root, repository).split("/"):
             rules = _with_rules_of(folder, rules)
             folder = os.path.join(folder, part)
-            if _ignored(folder, True, rules):
-                return
     yield from _walk(root, "", rules)
+
+
+def rules_root(path: str) -> str:
+    """The root of the repository whose ignore files hold for `path`; empty outside of one, and when they leave it out:
+    who names an ignored folder wants to see into it."""
+    repository = repository_of(path)
+    folder = repository
+    rules: Rules = ()
+    for part in os.path.relpath(path, repository).split("/") if repository and path != repository else ():
+        rules = _with_rules_of(folder, rules)
+        folder = os.path.join(folder, part)
+        if _ignored(folder, os.path.isdir(folder), rules):
+            return ""
+    return repository
 
 
 def repository_of(path: str) -> str:

@@ -82,8 +82,8 @@ class Output:
     def for_model(self) -> str:
         """Without escapes and control characters, progress bars folded to their last state, within all three caps."""
         head, tail, omitted = self._plain.parts()
-        lines, rest = _clean(head), _clean(tail)
         width, most = self._caps.max_line_length, self._caps.max_lines
+        lines, rest = _clean(head, width), _clean(tail, width)
         if omitted:
             mark = [f"[… {omitted} of {self._plain.size} bytes left out …]"]
             room = int(most * _HEAD_SHARE)
@@ -94,7 +94,7 @@ class Output:
             shown = [*lines[:room], *mark, *lines[room - most :]]
         else:
             shown = lines
-        return "\n".join(line if len(line) <= width else _clipped(line, width) for line in shown)
+        return "\n".join(shown)
 
     def for_people(self) -> str:
         """As it came, within the byte cap."""
@@ -102,11 +102,11 @@ class Output:
         return f"{head}\n[… {omitted} bytes left out …]\n{tail}" if omitted else head
 
 
-def _clean(text: str) -> list[str]:
+def _clean(text: str, width: int) -> list[str]:
     lines = text.replace("\r\n", "\n").split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    return [_CONTROLS.sub("", _last_state(line)) for line in lines]
+    return [_clipped(_CONTROLS.sub("", _last_state(line)), width) for line in lines]
 
 
 def _last_state(line: str) -> str:
@@ -117,4 +117,7 @@ def _last_state(line: str) -> str:
 
 
 def _clipped(line: str, width: int) -> str:
-    return f"{line[:width]}… [line of {len(line)} characters]"
+    if len(line) <= width:
+        return line
+    head = int(width * _HEAD_SHARE)
+    return f"{line[:head]}[… {len(line) - width} characters …]{line[head - width :]}"
