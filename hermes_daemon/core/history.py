@@ -27,13 +27,13 @@ NO_LONGER_AVAILABLE = "The result of this call is no longer available."
 ORPHAN_RESULT = "[Result of an earlier tool call that is no longer part of this conversation]"
 ECHO_CHARS = 800
 
-_Object = dict[str, msgspec.Raw]
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def is_object(arguments: str) -> bool:
     """Whether the raw arguments are the text of a JSON object."""
     try:
-        msgspec.json.decode(arguments, type=_Object)
+        _OBJECT.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
     return True
@@ -78,22 +78,30 @@ def check(messages: Sequence[Message]) -> list[str]:
     open_calls: set[str] = set()
     head = True
     for index, message in enumerate(messages):
-        if message.role != "tool" and open_calls:
+        role = message.role
+        if open_calls and role != "tool":
             wrong.append(f"message {index}: calls before it have no result: {', '.join(sorted(open_calls))}")
             open_calls = set()
-        wrong.extend(f"message {index}: {fault}" for fault in _shape_faults(message, head))
-        for call in message.calls if message.role == "assistant" else ():
-            if not call.call_id or call.call_id in seen:
-                wrong.append(f"message {index}: call id {call.call_id!r} is empty or was used before")
-            if not is_object(call.arguments):
-                wrong.append(f"message {index}: the arguments of call {call.call_id!r} are not a JSON object")
-            seen.add(call.call_id)
-            open_calls.add(call.call_id)
-        for result in message.results if message.role == "tool" else ():
-            if result.call_id not in open_calls:
-                wrong.append(f"message {index}: a result for {result.call_id!r}, which no call before it asks for")
-            open_calls.discard(result.call_id)
-        head = head and message.role == "system"
+        if role != "system":
+            head = False
+        elif not head:
+            wrong.append(f"message {index}: a system message that is not at the head")
+        if role == "tool" and len(message.parts) != 1:
+            wrong.append(f"message {index}: a tool message without exactly one result")
+        if role in ("user", "assistant") and _is_empty(message.parts):
+            wrong.append(f"message {index}: is empty")
+        allowed = _ALLOWED[role]
+        for part in message.parts:
+            if type(part) not in allowed:
+                wrong.append(f"message {index}: holds parts that a {role} message cannot hold")
+            elif type(part) is ToolCall:
+                wrong.extend(f"message {index}: {fault}" for fault in _call_faults(part, seen))
+                seen.add(part.call_id)
+                open_calls.add(part.call_id)
+            elif type(part) is ToolResult:
+                if part.call_id not in open_calls:
+                    wrong.append(f"message {index}: a result for {part.call_id!r}, which no call before it asks for")
+                open_calls.discard(part.call_id)
     if open_calls:
         wrong.append(f"the last calls have no result: {', '.join(sorted(open_calls))}")
     return wrong
@@ -116,22 +124,24 @@ def repair(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[str,
     return _Repair(messages).run()
 
 
-def _shape_faults(message: Message, head: bool) -> list[str]:
+def _call_faults(call: ToolCall, seen: set[str]) -> list[str]:
     faults: list[str] = []
-    allowed = _ALLOWED[message.role]
-    if any(not isinstance(part, allowed) for part in message.parts):
-        faults.append(f"holds parts that a {message.role} message cannot hold")
-    if message.role == "system" and not head:
-        faults.append("a system message that is not at the head")
-    if message.role == "tool" and len(message.parts) != 1:
-        faults.append("a tool message without exactly one result")
-    if message.role in ("user", "assistant") and _is_empty(message.parts):
-        faults.append("is empty")
+    if not call.call_id or call.call_id in seen:
+        faults.append(f"call id {call.call_id!r} is empty or was used before")
+    if not is_object(call.arguments):
+        faults.append(f"the arguments of call {call.call_id!r} are not a JSON object")
     return faults
 
 
 def _is_empty(parts: Sequence[Part]) -> bool:
-    return not any(isinstance(p, ImagePart | ToolCall) or (isinstance(p, TextPart) and p.text.strip()) for p in parts)
+    for part in parts:
+        if isinstance(part, (ImagePart, ToolCall)) or (isinstance(part, TextPart) and not _is_blank(part.text)):
+            return False
+    return True
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 _ALLOWED: dict[str, tuple[type, ...]] = {

@@ -54,7 +54,7 @@ class ModelSettings(Section, frozen=True):
 
 
 class LocalSettings(Section, frozen=True):
-    """The embedded model: file name or path, idle time before its process is stopped, threads (0 = all cores)."""
+    """The embedded model: name or path, idle time before its process is stopped, threads (0 = all cores but one)."""
 
     model: str = "smollm2"
     context_length: Positive = 4096

@@ -16,10 +16,12 @@ import msgspec
 from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
 from hermes_protocol.events import KINDS, AnyItem, EventData, ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
+from hermes_protocol.framing import Framing, encode
 
 LEASE: Final = 1024
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
+MERGED_KEPT: Final = 8
 _encode = msgspec.json.Encoder().encode
 
 
@@ -52,10 +54,37 @@ class Emitted(msgspec.Struct, frozen=True):
         return self.data if isinstance(self.data, ItemDelta) else None
 
 
+class Batch:
+    """The events of one turn of the event loop. Subscribers that are in step share the very same bytes.
+
+    `prev` is the number of the event before the first; `deltas` is True when there are any.
+    """
+
+    def __init__(self, prefix: bytes, prev: int, events: list[Emitted]) -> None:
+        self.prev = prev
+        self.events = events
+        self.last = events[-1].seq
+        self.deltas = any(isinstance(event.data, ItemDelta) for event in events)
+        self._prefix = prefix
+        self._joined: dict[Framing, bytes] = {}
+
+    def joined(self, framing: Framing) -> bytes:
+        """All frames for a subscriber whose last event was `prev`."""
+        known = self._joined.get(framing)
+        if known is None:
+            frames = []
+            prev = self.prev
+            for event in self.events:
+                frames.append(encode(framing, b"%b%d,%b" % (self._prefix, prev, event.tail)))
+                prev = event.seq
+            known = self._joined[framing] = b"".join(frames)
+        return known
+
+
 class Sink(Protocol):
     """Where a subscriber's events go. Must return at once."""
 
-    def event(self, event: Emitted) -> None: ...
+    def events(self, batch: Batch) -> None: ...
 
 
 class OpenItem:
@@ -117,6 +146,9 @@ class Feed:
         self._run: list[Emitted] = []
         self._run_chars = 0
         self._run_timer: asyncio.TimerHandle | None = None
+        self._tick: list[Emitted] = []
+        self._tick_prev = head
+        self._merged: dict[tuple[int, int], list[Emitted]] = {}
         self._arrivals: list[asyncio.Future[None]] = []
         self._unconfirmed: deque[Emitted] = deque()
         self.prefix = (
@@ -271,7 +303,7 @@ class Feed:
             self._unconfirmed.popleft()
 
     def _deliver(self, event: Emitted) -> None:
-        self.head = event.seq
+        previous, self.head = self.head, event.seq
         data = event.data
         if isinstance(data, ItemDelta):
             item = self.open.get(event.item_id or "")
@@ -281,13 +313,34 @@ class Feed:
             self.open[data.item.item_id] = OpenItem(data.item)
         elif isinstance(data, (ItemCompleted, ItemDiscarded)):
             self.open.pop(event.item_id or "", None)
-        for sink in self.sinks:
-            sink.event(event)
+        if self.sinks:
+            if not self._tick:
+                self._tick_prev = previous
+                asyncio.get_running_loop().call_soon(self.flush_tick)
+            self._tick.append(event)
         if self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
             for arrived in arrivals:
                 if not arrived.done():
                     arrived.set_result(None)
+
+    def flush_tick(self) -> None:
+        """Hand the events of this turn of the loop to everybody. Call it before a subscriber joins."""
+        if self._tick:
+            batch = Batch(self.prefix, self._tick_prev, self._tick)
+            self._tick = []
+            for sink in self.sinks:
+                sink.events(batch)
+
+    def merged(self, run: list[Emitted]) -> list[Emitted]:
+        """`merge`, made once for all subscribers that wait for the same run."""
+        key = (run[0].first, run[-1].seq)
+        known = self._merged.get(key)
+        if known is None:
+            if len(self._merged) >= MERGED_KEPT:
+                del self._merged[next(iter(self._merged))]
+            known = self._merged[key] = merge(run)
+        return known
 
     # --- replay ---
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.runner import Runner
 
 T = TypeVar("T")
-YIELD_EVERY = 16
+YIELD_EVERY = 32
 
 
 class Question(msgspec.Struct, frozen=True):

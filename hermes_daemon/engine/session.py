@@ -461,6 +461,7 @@ class Session:
     def attach(self, subscriber: Subscriber) -> None:
         """Events after `feed.head` go to this subscriber from now on."""
         self.detach(subscriber.connection_id)
+        self.feed.flush_tick()
         self.subscribers[subscriber.connection_id] = subscriber
         self.feed.sinks.append(subscriber)
         self.questions.audience_changed()

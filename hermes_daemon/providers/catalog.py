@@ -212,6 +212,8 @@ class Catalog:
                 state, note = "missing", "pip install 'hermes-daemon[local]'"
             elif self._local.path(name) is None:
                 state, note = "missing", f"hermes models pull {name}"
+            if info.id == self.default() and (better := next(iter(self._active()), "")):
+                note = f"{note}; {better} is ready: hermes config set model.default {better}/NAME"
             rows.append(self._row(info, state, note))
         return rows
 

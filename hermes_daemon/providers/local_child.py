@@ -58,9 +58,8 @@ def serve(config: dict[str, Any]) -> Any:
     params.verbosity = VERBOSITY
     params.ui = False
     params.endpoint_slots = False
-    if config["threads"] > 0:
-        params.cpuparams.n_threads = config["threads"]
-        params.cpuparams_batch.n_threads = config["threads"]
+    params.cpuparams.n_threads = config["threads"]
+    params.cpuparams_batch.n_threads = config["threads"]
     return xllamacpp.Server(params)
 
 

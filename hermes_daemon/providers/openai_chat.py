@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -59,6 +59,7 @@ class OpenAIChat:
         self._now = now
         self._dialects: dict[str, Dialect] = {}
         self._client: httpx.AsyncClient | None = None
+        self._kept = False  # some connection may be waiting to be used again
 
     @property
     def name(self) -> str:
@@ -125,12 +126,11 @@ class OpenAIChat:
         self, at: Endpoint, headers: dict[str, str], body: bytes, reader: ReplyReader
     ) -> AsyncGenerator[Chunk | ProviderFailure, None]:
         """One HTTP exchange. A 400 comes as the last value instead of being raised: it may be answered differently."""
-        client = self._open()
         import httpx
 
         streaming = False
         try:
-            async with client.stream("POST", at.url, headers=headers, content=body) as response:
+            async with self._exchange(at, headers, body) as response:
                 if response.status_code != 200:
                     content = await _bounded_body(response, ERROR_BODY_BYTES)
                     failure = status_failure(at, response.status_code, response.headers, content, self._now())
@@ -147,6 +147,32 @@ class OpenAIChat:
             if reply is None:
                 raise transport_failure(at, error, streaming=streaming, stall_s=self._settings.stall_timeout) from error
             yield reply
+
+    @asynccontextmanager
+    async def _exchange(self, at: Endpoint, headers: dict[str, str], body: bytes) -> AsyncIterator[httpx.Response]:
+        """Send, and wait for the head of the answer.
+
+        A kept connection that the server closed in the same moment breaks before any answer. That says nothing about
+        the server, so it is asked once more, over a new one.
+        """
+        import httpx
+
+        client = self._open()
+        again = self._kept
+        while True:
+            request = client.build_request("POST", at.url, headers=headers, content=body)
+            try:
+                response = await client.send(request, stream=True)
+                break
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if not again:
+                    raise
+                again = False
+        self._kept = True
+        try:
+            yield response
+        finally:
+            await response.aclose()
 
     async def _read(self, at: Endpoint, response: httpx.Response, reader: ReplyReader) -> AsyncGenerator[Chunk, None]:
         pieces = response.aiter_bytes()

@@ -150,7 +150,8 @@ def _pip_download(requirement: str, folder: str, progress: Progress, pip: Sequen
             assert process.stdout is not None
             for line in process.stdout:
                 said.append(line.strip())
-                progress(line.rstrip())
+                if not line.startswith(("Saved ", "Successfully ")):  # about a place that is soon gone
+                    progress(line.rstrip())
     except OSError as error:
         raise Unavailable("pip", f"cannot be started: {error.strerror}") from error
     if any("No module named pip" in line for line in said):

@@ -6,7 +6,7 @@ Models (`scripted/` + one of these; parameters as in a URL query):
 - `words?n=1000&delay_ms=0`           n one-word deltas: "word0 word1 …"
 - `tool?name=terminal&args={…}`       calls the tool (`args` is JSON, URL-encoded), then answers with its result's text;
                                       `rounds=3` calls it in three rounds first
-- `file:PATH`                         a YAML file of rounds, see hermes_daemon.providers.script
+- `file:PATH`                         a YAML file of rounds, its path absolute: hermes_daemon.providers.script
 - `fail?kind=rate&times=2`            fails so often, then answers "recovered", and so again in the next turn; also
                                       `after=3` (deltas shown before it), `retry_after=0.5`, `message=…`,
                                       `retryable=false`
@@ -18,6 +18,7 @@ Every one also takes `context=4000`: a window of so many tokens, beyond which it
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -138,6 +139,9 @@ class Scripted:
         raise _failure("model_missing", f"scripted/{name} is no script. There are {known} and scripted/file:PATH.")
 
     def _script(self, path: str) -> Script:
+        path = os.path.expanduser(path)
+        if not os.path.isabs(path):  # the daemon's own folder is nobody's business
+            raise _failure("bad_request", f"scripted/file:{path} is no absolute path.")
         try:
             stamp, script = load_script(path, self._scripts.get(path))
         except ScriptError as error:

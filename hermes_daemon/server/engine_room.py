@@ -117,9 +117,7 @@ class EngineRoom:
         if since is not None and since.epoch == feed.epoch and self._retained(session, since.seq):
             missing = feed.missing(since.seq, REPLAY_BYTES)
         last = since.seq if since is not None and missing is not None else feed.head
-        subscription = Subscription(
-            connection.outbox, connection.id, session.session_id, feed.prefix, detail, connection.can_answer, last
-        )
+        subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
         connection.subscriptions[session.session_id] = subscription
         session.attach(subscription)
         if missing is None:

@@ -26,7 +26,8 @@ class LogFile(logging.StreamHandler):  # type: ignore[type-arg]  # generic in th
         self.max_bytes = max_bytes
         self.backups = backups
         super().__init__(_open(path))
-        formatter = logging.Formatter(FORMAT, "%Y-%m-%dT%H:%M:%S")
+        formatter = logging.Formatter(FORMAT)
+        formatter.default_time_format = "%Y-%m-%dT%H:%M:%S"
         formatter.converter = time.gmtime
         formatter.default_msec_format = "%s.%03dZ"
         self.setFormatter(formatter)

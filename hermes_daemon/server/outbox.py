@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hermes_daemon.engine.feed import Emitted, merge
+from hermes_daemon.engine.feed import Batch, Emitted, Feed
 from hermes_protocol import envelope
 from hermes_protocol.framing import Framing, encode
 from hermes_protocol.methods import DesyncParams, Detail
@@ -24,10 +24,10 @@ STATUS_KINDS: Final = ("turn.", "session.", "request.", "queue.", "notice")
 class Subscription:
     """One session as one connection sees it: an engine Sink. `last` is the number of the last event handed on."""
 
-    def __init__(self, outbox: Outbox, connection_id: str, session_id: str, prefix: bytes, detail: Detail,
+    def __init__(self, outbox: Outbox, connection_id: str, feed: Feed, detail: Detail,
                  can_answer: frozenset[str], last: int) -> None:  # fmt: skip
         self.connection_id = connection_id
-        self.session_id = session_id
+        self.session_id = feed.session_id
         self.can_answer = can_answer
         self.detail = detail
         self.last = last
@@ -36,10 +36,21 @@ class Subscription:
         self.run_bytes = 0
         self.dead = False
         self._outbox = outbox
-        self._prefix = prefix
+        self._feed = feed
 
-    def event(self, event: Emitted) -> None:
-        """Take an event. Never blocks."""
+    def events(self, batch: Batch) -> None:
+        """Take a batch. In step with the others the bytes are the ones they get too. Never blocks."""
+        if self.dead:
+            return
+        in_step = self.last == batch.prev and self.detail == "full" and not self.run
+        if in_step and not (batch.deltas and self._outbox.merges):
+            self.last = batch.last
+            self._outbox.put_events(self, batch.joined(self._outbox.framing))
+            return
+        for event in batch.events:
+            self._event(event)
+
+    def _event(self, event: Emitted) -> None:
         if self.dead or not self._wanted(event):
             return
         if event.delta is not None and self._outbox.merges:
@@ -54,18 +65,18 @@ class Subscription:
     def replay(self, events: list[Emitted]) -> None:
         """Take what was missed, in order."""
         for event in events:
-            self.event(event)
+            self._event(event)
 
     def flush(self) -> None:
         """Hand the merged run on."""
         run, self.run, self.run_bytes = self.run, [], 0
-        for event in merge(run):
+        for event in self._feed.merged(run) if run else ():
             self._put(event)
 
     def _put(self, event: Emitted) -> None:
-        body = b"%b%d,%b" % (self._prefix, self.last, event.tail)
+        body = b"%b%d,%b" % (self._feed.prefix, self.last, event.tail)
         self.last = event.seq
-        self._outbox.put_event(self, body)
+        self._outbox.put_events(self, encode(self._outbox.framing, body))
 
     def _wanted(self, event: Emitted) -> bool:
         if self.detail == "full":
@@ -108,15 +119,15 @@ class Outbox:
 
     def put(self, body: bytes) -> None:
         """Queue an answer or a control message."""
-        self._append(None, body)
+        self._append(None, encode(self.framing, body))
 
-    def put_event(self, subscription: Subscription, body: bytes) -> None:
-        """Queue an event of a subscription; over the hard limit the subscription is desynced instead."""
-        if self.bytes + len(body) > self._hard:
+    def put_events(self, subscription: Subscription, frames: bytes) -> None:
+        """Queue framed events of a subscription; over the hard limit the subscription is desynced instead."""
+        if self.bytes + len(frames) > self._hard:
             self._desync(subscription)
             return
-        subscription.queued += len(body)
-        self._append(subscription, body)
+        subscription.queued += len(frames)
+        self._append(subscription, frames)
 
     def run_grew(self, subscription: Subscription) -> None:
         """A subscription holds back deltas: they are handed on after `latency`, or when the socket drains."""
@@ -152,9 +163,9 @@ class Outbox:
         self._growing.clear()
         self._drain()
 
-    def _append(self, subscription: Subscription | None, body: bytes) -> None:
-        self._queue.append((subscription, body))
-        self.bytes += len(body)
+    def _append(self, subscription: Subscription | None, frames: bytes) -> None:
+        self._queue.append((subscription, frames))
+        self.bytes += len(frames)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -178,13 +189,13 @@ class Outbox:
             pieces: list[bytes] = []
             size = 0
             while self._queue and size < CHUNK:
-                subscription, body = self._queue.popleft()
+                subscription, frames = self._queue.popleft()
                 if subscription is not None:
-                    subscription.queued -= len(body)
-                self.bytes -= len(body)
-                size += len(body)
-                pieces.append(encode(self.framing, body))
-            self._write(b"".join(pieces))
+                    subscription.queued -= len(frames)
+                size += len(frames)
+                pieces.append(frames)
+            self.bytes -= size
+            self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if not self._paused and self._growing and self._merge_timer is None:
             self._merged()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -24,7 +25,9 @@ def serve_private(address: Address) -> int:
     """
     folder = tempfile.mkdtemp(prefix="hermes-")
     private = Address(address.root, address.profile, folder)
-    watched, held = os.pipe()
+    reading, held = os.pipe()
+    watched = fcntl.fcntl(reading, fcntl.F_DUPFD_CLOEXEC, spawn.READY_FD + 1)  # that number is taken in the child
+    os.close(reading)
     pid = 0
     try:
         deadline = time.monotonic() + spawn.START_S

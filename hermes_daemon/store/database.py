@@ -49,10 +49,9 @@ class Database:
                 aside = _set_aside(path, clock.now())
                 _make_private(Path(path))
                 index = _prepare(path, settings)
-                rows = _carry_over(aside, path, settings, index)
                 warnings.append(
                     f"The database {path} was damaged ({error}). It was moved to {aside}; nothing of it was deleted. "
-                    f"{rows} rows could be read and were carried over into a new database."
+                    + _carry_over(aside, path, settings, index)
                 )
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"cannot open the database {explain(path, error)}") from error
@@ -92,6 +91,8 @@ def _connect(path: str, settings: DatabaseSettings, timeout: float) -> sqlite3.C
         cached_statements=256,
     )
     try:
+        if not os.path.getsize(path):
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # must come before anything is in the file
         connection.execute(f"PRAGMA journal_mode = {settings.journal_mode}")
         connection.execute("PRAGMA foreign_keys = OFF")  # references are checked by name, with a better sentence
         connection.execute("PRAGMA secure_delete = ON")
@@ -151,12 +152,15 @@ def _set_aside(path: str, now: str) -> str:
     return aside
 
 
-def _carry_over(aside: str, path: str, settings: DatabaseSettings, index: SearchIndex) -> int:
+def _carry_over(aside: str, path: str, settings: DatabaseSettings, index: SearchIndex) -> str:
+    """Copy what can be read into the new database, and say how much that was."""
     connection = _connect(path, settings, _OPEN_TIMEOUT_S)
     try:
         rows = salvage.carry_over(aside, connection)
         if rows and index.fts:
             build_index(connection)
-        return rows
+        return f"{rows} rows could be read and were carried over into a new database."
+    except sqlite3.Error as error:
+        return f"Its rows could not be carried over into the new database ({error})."
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Work that can wait: pruning the journal and old receipts, and wiping what deleted sessions left behind.
+"""Work that can wait: pruning the journal and old receipts, giving back space, wiping what deleted sessions left.
 
 The writer thread does one small step at a time while nobody writes, and now and then under constant load.
 """
@@ -17,6 +17,7 @@ from hermes_daemon.store.search import SearchIndex
 
 BATCH = 500
 """Rows that one step removes: a few milliseconds."""
+_FREE_PAGES = 1000  # free space that is kept for the next writes in any case
 _GROWTH = 1000  # events of a session after which it is looked at again
 _SWEEP_S = 3600.0
 _PAUSE_S = 60.0
@@ -30,15 +31,15 @@ class Housekeeping:
         self._settings, self._clock, self._index = settings, clock, index
         self._sessions = deque[str]()
         self._grown: dict[str, int] = {}
-        self._receipts = False
-        self._wipe: str = ""
+        self._receipts = self._shrink = False
+        self._wipe = ""
         self._next_sweep = self._not_before = clock.monotonic()
 
     @property
     def due(self) -> bool:
         now = self._clock.monotonic()
         return now >= self._not_before and bool(
-            self._sessions or self._receipts or self._wipe or now >= self._next_sweep
+            self._sessions or self._receipts or self._shrink or self._wipe or now >= self._next_sweep
         )
 
     @property
@@ -59,7 +60,7 @@ class Housekeeping:
                     self._grown[session_id] = grown
             elif isinstance(op, DeleteSession):
                 self._grown.pop(op.session_id, None)
-                self._wipe = "begin"
+                self._shrink, self._wipe = True, "begin"
 
     def postpone(self) -> None:
         """After a failure: leave the disk alone for a while."""
@@ -74,13 +75,15 @@ class Housekeeping:
         elif self._sessions:
             if not self._prune_journal(connection, self._sessions[0]):
                 self._sessions.popleft()
+        elif self._shrink:
+            self._shrink = self._give_back(connection)
         elif self._wipe:
             self._wipe = self._wipe_deleted(connection)
 
     def _begin_sweep(self, connection: sqlite3.Connection) -> None:
         rows = connection.execute("SELECT session_id FROM sessions WHERE deleted_at IS NULL").fetchall()
         self._sessions = deque(session_id for (session_id,) in rows)
-        self._receipts = True
+        self._receipts = self._shrink = True
         self._next_sweep = self._clock.monotonic() + _SWEEP_S
 
     def _prune_receipts(self, connection: sqlite3.Connection) -> bool:
@@ -96,6 +99,14 @@ class Housekeeping:
             return False
         keep, before = self._settings.retain_events, self._ago(days=self._settings.retain_days)
         return journal.prune(connection, row[0], keep=keep, before=before, batch=BATCH) == BATCH
+
+    def _give_back(self, connection: sqlite3.Connection) -> bool:
+        """Shorten the file by a batch of pages while more than a quarter of it is free."""
+        free, pages = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("freelist_count", "page_count"))
+        if free <= max(_FREE_PAGES, pages // 4):
+            return False
+        connection.execute(f"PRAGMA incremental_vacuum({BATCH})").fetchall()
+        return bool(connection.execute("PRAGMA freelist_count").fetchone()[0] < free)
 
     def _wipe_deleted(self, connection: sqlite3.Connection) -> str:
         """Merge the index until removed words are gone from it, then empty the log that still holds old pages."""

@@ -79,7 +79,7 @@ def events(read: Reader, session_id: str, after: int, limit: int) -> tuple[Event
         " ORDER BY seq LIMIT ?",
         sessions.number(read, session_id),
         after,
-        limit,
+        max(limit, 0),
     )
     return tuple(
         EventRow(

@@ -100,7 +100,7 @@ def item_page(
     "asc" and at the newest for "desc". `next_cursor` is the id of the outermost item given: pass it as `before` when
     the page went backwards, else as `after`. KeyError with the id when an anchor is unknown.
     """
-    session = sessions.number(read, session_id)
+    limit, session = max(limit, 0), sessions.number(read, session_id)
     where, params = ["session=?", "NOT open"], list[Any]([session])
     for anchor, comparison in ((before, "id < ?"), (after, "id > ?")):
         if anchor is not None:

@@ -9,6 +9,8 @@ from typing import Any
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.store.failures import explain, is_corrupt
 
+_LARGEST = 2**63 - 1
+
 
 class Reader:
     """Queries that answer whole rows. Each sees the newest commit; an unreadable database is a StorageError.
@@ -21,8 +23,13 @@ class Reader:
         connection.execute("PRAGMA query_only = ON")
 
     def all(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
+        """All rows. A text that is no Unicode matches nothing; a number SQLite cannot hold counts as its largest."""
         try:
             return self._connection.execute(sql, params).fetchall()
+        except UnicodeEncodeError:
+            return []
+        except OverflowError:
+            return self.all(sql, *(max(-_LARGEST, min(p, _LARGEST)) if isinstance(p, int) else p for p in params))
         except sqlite3.Error as error:
             if is_corrupt(error):
                 self._on_damage()

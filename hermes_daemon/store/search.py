@@ -95,7 +95,7 @@ class SearchIndex:
     def find(self, read: Reader, query: str, *, limit: int, cwd: str | None = None) -> tuple[SearchHit, ...]:
         """The best hits. Any text is a valid query: words must all occur, "quotes" make a phrase, the last word may
         go on. A query without letters or digits is looked for as it stands."""
-        terms = _terms(query)
+        terms, limit = _terms(query), max(limit, 0)
         if not terms:
             return ()
         match = self._match(terms)

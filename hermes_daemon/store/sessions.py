@@ -123,6 +123,7 @@ def page(
     The cursor names the last row given (time and id), so sessions that appear or move up meanwhile neither repeat
     nor hide the rows that follow. ValueError for a cursor that is none.
     """
+    limit = max(limit, 0)
     where, params = ["deleted_at IS NULL"], list[Any]()
     if cursor is not None:
         where.append("(updated_at, session_id) < (?, ?)")

@@ -106,6 +106,7 @@ class SqliteStore:
         }
 
     def usage(self, session_id: str | None) -> tuple[Usage, int]:
+        """What was used, and the number of turns: of one session, or of all that are not deleted."""
         return ledger.usage(self._read, session_id)
 
     # --- content ------------------------------------------------------------------------------------------------------

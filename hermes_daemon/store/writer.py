@@ -284,7 +284,7 @@ class Writer:
             connection = self._connected()
             self._set_durable(connection, False)
             self._housekeeping.step(connection)
-        except sqlite3.Error:  # what concerns people shows with the next write
+        except Exception:  # it can wait: what concerns people shows with the next write
             self._housekeeping.postpone()
 
     def _tidy_all(self) -> None:

@@ -147,6 +147,7 @@ def test_rows_say_what_is_missing(tmp_path: Path) -> None:
     rows = rows_of(catalog(tmp_path, {"ACME_KEY": "k", "GROQ_API_KEY": "k"}, providers={"acme": ACME}))
     assert rows["acme/big"].state == "ready"
     assert "--probe" in rows["groq/…"].note
+    assert "model.default groq/NAME" in rows_of(catalog(tmp_path, {"GROQ_API_KEY": "k"}))["local/smollm2"].note
 
 
 def test_probing_asks_all_endpoints_and_says_which_are_down(tmp_path: Path) -> None:

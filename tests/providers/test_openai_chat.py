@@ -103,6 +103,25 @@ def test_a_connection_that_breaks_behind_the_finish_reason_costs_nothing() -> No
     talk(handler, use)
 
 
+def test_a_kept_connection_that_the_server_has_closed_meanwhile_costs_nothing() -> None:
+    async def handler(request: HttpRequest, connection: HttpConnection) -> None:
+        if len(server_requests) % 2 == 0:
+            connection.drop()  # as if the idle time of the connection had just run out
+        else:
+            await streaming(HELLO, DONE)(request, connection)
+
+    server_requests: list[HttpRequest] = []
+
+    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+        nonlocal server_requests
+        server_requests = server.requests
+        for _ in range(3):
+            assert (await answer(chat, asking("x"))).message.text == "Hello"
+        assert len(server.requests) == 5
+
+    talk(handler, use)
+
+
 def test_a_price_makes_a_cost_unless_the_server_told_one() -> None:
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":100%s}}\n\n'
 

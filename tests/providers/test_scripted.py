@@ -121,6 +121,7 @@ def test_a_window_may_be_set_and_overflows_like_a_real_one() -> None:
         ("words?n=many", "bad_request", "n='many'"),
         ("fail?kind=odd", "bad_request", "kind"),
         ("file:/no/such.yaml", "bad_request", "/no/such.yaml"),
+        ("file:some/where.yaml", "bad_request", "absolute"),
     ],
 )
 def test_a_model_that_is_no_script_says_what_is_wrong(model: str, kind: str, words: str) -> None:

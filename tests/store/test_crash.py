@@ -20,10 +20,12 @@ def killed_after(path: Path, acknowledgements: int, lag: int) -> int:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "protocol")])}
     command = [sys.executable, "-m", "tests.support.store_victim", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, env=environment) as victim:
-        numbers = [int(victim.stdout.readline()) for _ in range(acknowledgements)]
-        for _ in range(lag):  # a few microseconds each, so that the kill falls anywhere in a transaction
-            os.getpid()
-        victim.kill()
+        try:
+            numbers = [int(victim.stdout.readline()) for _ in range(acknowledgements)]
+            for _ in range(lag):  # a fraction of a microsecond each, so that the kill falls anywhere in a transaction
+                os.getpid()
+        finally:
+            victim.kill()
         numbers += [int(line) for line in victim.stdout.read().split(b"\n")[:-1]]
     return max(numbers)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_daemon.core.records import DeleteSession
+from hermes_daemon.core.records import DeleteSession, PutBlob
 from hermes_daemon.core.settings import DatabaseSettings
 from hermes_daemon.store.database import Database
 from hermes_daemon.store.housekeeping import BATCH, Housekeeping
@@ -88,6 +88,21 @@ def test_after_a_failure_the_disk_is_left_alone_for_a_while(connection: sqlite3.
     assert 1 < housekeeping.wait_s <= 60
     clock.seconds += 60
     assert housekeeping.due
+
+
+def test_the_file_grows_short_again_after_big_things_were_deleted(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        await store.write(put_session("keep"), put_session("big"))
+        await store.write(PutBlob(blob_id="b", session_id="big", data=bytes(20_000_000)))
+        full = store.counts()["bytes"]
+        await store.write(DeleteSession(session_id="big", at=OLD))
+        await store.tidy()
+        assert full > 20_000_000
+        assert store.counts()["bytes"] < 6_000_000
+        assert (tmp_path / "big.db").stat().st_size < 6_000_000
+        assert store.session("keep") is not None
+
+    with_store(tmp_path / "big.db", work)
 
 
 class Signalling(Housekeeping):

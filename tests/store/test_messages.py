@@ -11,7 +11,7 @@ from hermes_daemon.core.records import AddMessage, DropItem, PutItem
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_protocol.content import ImagePart, Message, ReasoningPart, TextPart, ToolCall, ToolResult
 from hermes_protocol.events import BlobRef, Output, ToolCallItem
-from tests.support.store_rows import answered, delta, events, message, put_session, said, with_store
+from tests.support.store_rows import NOON, answered, delta, events, message, put_session, said, with_store
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_an_item_is_replaced_in_its_place(path: Path) -> None:
     tool = ToolCallItem(
         item_id="i1",
         status="completed",
-        created_at="",
+        created_at=NOON,
         call_id="c",
         name="terminal",
         title="ls",

@@ -32,6 +32,7 @@ class Journal:
         self.queue_rev = 0
         self.paused = False
         self.compacting = False
+        self.author = ME
         self._count = 0
         self.emit(e.SessionCreated(self.session))
 
@@ -65,7 +66,8 @@ class Journal:
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def start_turn(self, text: str, turn_id: str = "", by: By = ME) -> str:
+    def start_turn(self, text: str, turn_id: str = "", by: By | None = None) -> str:
+        by = by or self.author
         turn_id = turn_id or self.new_id("t")
         blocks = (TextBlock(text),)
         self.turn = OpenTurn(turn_id, self.now(), blocks)

@@ -164,7 +164,8 @@ class FakeDaemon:
         return m.SubscribeResult("snapshot", self.journal.epoch, head, head, self.journal.snapshot(params.tail))
 
     def _hermes_session_unsubscribe(self, peer: Peer, params: m.SessionParams) -> m.Empty:
-        peer.last = None
+        if params.session_id == self.journal.session.session_id:
+            peer.last = None
         return m.Empty()
 
     def _hermes_turn_submit(self, peer: Peer, params: m.SubmitParams) -> m.SubmitResult:
@@ -178,7 +179,7 @@ class FakeDaemon:
             entry = self.journal.enqueue(block.text, by)
             receipt = m.SubmitResult("queued", entry.turn_id, self.sent, queue_id=entry.queue_id)
         else:
-            turn_id = self.journal.new_id("t")
+            turn_id, self.journal.author = self.journal.new_id("t"), by
             self.on_submit(block.text, turn_id)
             receipt = m.SubmitResult("started", turn_id, self.sent)
         self.receipts[params.key] = receipt

@@ -16,12 +16,13 @@ from hermes_protocol.content import Message, TextBlock, TextPart
 from hermes_protocol.events import AgentMessage, ItemDelta, UserMessage
 
 T = TypeVar("T")
+NOON = "2026-03-01T12:00:00.000Z"
 
 
 class HandClock:
     """Stands still until the test moves it."""
 
-    def __init__(self, now: str = "2026-03-01T12:00:00.000Z") -> None:
+    def __init__(self, now: str = NOON) -> None:
         self.time, self.seconds = now, 0.0
 
     def now(self) -> str:
@@ -51,17 +52,14 @@ def with_store(path: Path, work: Callable[[SqliteStore], Awaitable[T]], clock: H
     return asyncio.run(run())
 
 
-def session_row(session_id: str = "s1", at: str = "2026-03-01T12:00:00.000Z", **fields: Any) -> SessionRow:
+def session_row(session_id: str = "s1", at: str = NOON, **fields: Any) -> SessionRow:
     return SessionRow(
         **{"session_id": session_id, "epoch": "e1", "cwd": "/w", "created_at": at, "updated_at": at} | fields
     )
 
 
-def put_session(session_id: str = "s1", at: str = "2026-03-01T12:00:00.000Z", **fields: Any) -> PutSession:
+def put_session(session_id: str = "s1", at: str = NOON, **fields: Any) -> PutSession:
     return PutSession(row=session_row(session_id, at, **fields))
-
-
-AT = "2026-03-01T12:00:00.000Z"
 
 
 def message(text: str, role: Any = "user") -> Message:
@@ -70,22 +68,17 @@ def message(text: str, role: Any = "user") -> Message:
 
 def said(session_id: str, item_id: str, text: str) -> PutItem:
     """A completed message of the user."""
-    return PutItem(
-        session_id=session_id,
-        item=UserMessage(item_id=item_id, status="completed", created_at=AT, input=(TextBlock(text),), text=text),
-    )
+    item = UserMessage(item_id=item_id, status="completed", created_at=NOON, input=(TextBlock(text),), text=text)
+    return PutItem(session_id=session_id, item=item)
 
 
 def answered(session_id: str, item_id: str, text: str, status: Any = "completed") -> PutItem:
     """A message of the agent."""
-    return PutItem(
-        session_id=session_id, item=AgentMessage(item_id=item_id, created_at=AT, text=text, model="m", status=status)
-    )
+    item = AgentMessage(item_id=item_id, status=status, created_at=NOON, text=text, model="m")
+    return PutItem(session_id=session_id, item=item)
 
 
-def event(
-    session_id: str, seq: int, kind: str = "notice", ts: str = "2026-03-01T12:00:00.000Z", **fields: Any
-) -> EventRow:
+def event(session_id: str, seq: int, kind: str = "notice", ts: str = NOON, **fields: Any) -> EventRow:
     return EventRow(**{"session_id": session_id, "seq": seq, "ts": ts, "kind": kind, "data": b"{}"} | fields)
 
 

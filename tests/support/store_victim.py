@@ -36,7 +36,9 @@ async def _main(path: str) -> None:
         number += 1
         in_flight.add(asyncio.create_task(_write(store, number)))
         if len(in_flight) >= 8:
-            _, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+            done, in_flight = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # a victim that cannot write must end, not go on in silence
 
 
 if __name__ == "__main__":

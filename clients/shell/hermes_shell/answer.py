@@ -119,7 +119,7 @@ class Answer:
 
     def _retrying(self, data: dict[str, Any], _item_id: str) -> None:
         error = data.get("error") or {}
-        self.say(f"trying again in {int(data.get('delayMs', 0)) / 1000:g} s: {error.get('message', '')}")
+        self.say(f"trying again in {int(data.get('delayMs', 0)) / 1000:.1f} s: {error.get('message', '')}")
 
     def _turn_started(self, data: dict[str, Any], _item_id: str) -> None:
         self.model = str(data.get("model") or self.model)

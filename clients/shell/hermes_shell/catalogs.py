@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from hermes_local.address import Address
-from hermes_local.spawn import connect_or_start
-from hermes_shell.config import run_daemon_command
+from hermes_local.spawn import EXIT_REFUSED, connect_or_start
+from hermes_shell.config import run_daemon_command, set_value
+from hermes_shell.failures import Failed
 from hermes_shell.table import print_table
 
 Given = dict[str, Any]
@@ -45,6 +46,24 @@ def models(given: Given, address: Address) -> int:
         rows.append((default, row["id"], window, tool_calls, row.get("state", "ready"), row.get("note", "")))
     print_table(("", "MODEL", "WINDOW", "TOOLS", "STATE", "NOTE"), rows)
     return 0
+
+
+def model(given: Given, address: Address) -> int:
+    """The default model's id; with MODEL, write that one to config.yaml if the daemon knows its provider."""
+    with connect_or_start(address, "hermes model") as connection:
+        found = connection.request("hermes/models/list", {}, REQUEST_S)
+    wanted = given["model"]
+    if wanted is None:
+        print(found["default"])
+        return 0
+    providers = sorted({row["provider"] for row in found["models"]})
+    if wanted.partition("/")[0] not in providers or "/" not in wanted:
+        raise Failed(
+            f"no model {wanted!r}: expected PROVIDER/NAME with a provider of {', '.join(providers)}; "
+            "`hermes models list` shows the models",
+            EXIT_REFUSED,
+        )
+    return set_value({"key": "model.default", "value": wanted}, address)
 
 
 def pull(given: Given, address: Address) -> int:

@@ -94,6 +94,7 @@ ENTRIES = (
     Entry("config path", "where config.yaml is", "config:path"),
     Entry("config validate", "check config.yaml without a daemon", "config:validate"),
     Entry("tools list", "the tools the agent may use", "catalogs:tools", options=(JSON,)),
+    Entry("model", "the default model, or another one as the default", "catalogs:model", "[MODEL]"),
     Entry(
         "models list",
         "the models that can be asked",

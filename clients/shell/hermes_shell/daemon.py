@@ -11,7 +11,7 @@ from typing import Any
 
 from hermes_local import __version__, locks, state_file
 from hermes_local.address import Address
-from hermes_local.connection import ConnectionLost
+from hermes_local.connection import ConnectionLost, RpcError
 from hermes_local.spawn import EXIT_NOT_RUNNING, EXIT_TRY_AGAIN, DaemonUnavailable, connect, connect_or_start
 from hermes_shell.failures import Failed
 from hermes_shell.table import print_table
@@ -60,7 +60,7 @@ def _stop(address: Address, *, now: bool, restart: bool) -> int:
             print(f"waiting for {', '.join(map(str, answer['waitingFor']))}", file=sys.stderr)
     except ConnectionLost:
         pass  # it went before it could answer
-    except (DaemonUnavailable, TimeoutError) as error:
+    except (DaemonUnavailable, RpcError, TimeoutError) as error:
         if not now:
             raise Failed(f"{error}\n`hermes daemon stop --now` ends it by force", EXIT_TRY_AGAIN) from None
         return _kill(address, pid)

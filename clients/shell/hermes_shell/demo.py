@@ -58,9 +58,12 @@ def run(argv: Sequence[str], profile: str | None = None) -> int:
         return 2
     import asyncio
 
+    from hermes_shell.interactive.refusals import explained
+
     folder = os.path.realpath(tempfile.mkdtemp(prefix="hermes-demo-"))
     try:
-        return asyncio.run(_demo(folder, profile, yes="--yes" in argv, keep="--keep" in argv))
+        with explained():
+            return asyncio.run(_demo(folder, profile, yes="--yes" in argv, keep="--keep" in argv))
     finally:
         if "--keep" not in argv:
             shutil.rmtree(folder, ignore_errors=True)
@@ -164,7 +167,7 @@ class Lines:
 
 def prepare(folder: str) -> tuple[str, str]:
     """Make the repository and the script below `folder`; their paths."""
-    repository, script = os.path.join(folder, "shop"), os.path.join(folder, "script.yaml")
+    repository, script = os.path.join(folder, "shop"), os.path.join(folder, "demo.yaml")
     os.mkdir(repository)
     for name, text in (("prices.py", PRICES), ("test_prices.py", TEST), (".gitignore", "__pycache__/\n")):
         with open(os.path.join(repository, name), "w", encoding="utf-8") as file:

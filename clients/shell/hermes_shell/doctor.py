@@ -135,8 +135,7 @@ def _daemon(address: Address) -> list[Check]:
     checks += [Check("configuration", "warn", text, "`hermes config validate` shows where") for text in warnings]
     if not warnings:
         checks.append(Check("configuration", "ok", "no warnings"))
-    checks.append(_models(models))
-    return checks
+    return [*checks, _model(models), *_local_models(models)]
 
 
 def _running(status: Given) -> Check:
@@ -149,7 +148,7 @@ def _running(status: Given) -> Check:
     return Check("daemon", "ok", text)
 
 
-def _models(found: Given) -> Check:
+def _model(found: Given) -> Check:
     default = found["default"]
     row = next((row for row in found["models"] if row["id"] == default), None)
     if row is None:
@@ -161,8 +160,14 @@ def _models(found: Given) -> Check:
         )
     if row.get("state", "ready") != "ready":
         advice = "`hermes models pull smollm2`, or configure a provider (docs/howto/models.md)"
-        return Check("model", "warn", f"{default}: {row['state']} {row.get('note', '')}".rstrip(), advice)
+        return Check("model", "warn", f"{default} is {row['state']}", advice)
     return Check("model", "ok", f"{default} {row.get('note', '')}".rstrip())
+
+
+def _local_models(found: Given) -> list[Check]:
+    """The embedded models beside the default: nice to have, so never a warning."""
+    rows = [row for row in found["models"] if row["provider"] == "local" and row["id"] != found["default"]]
+    return [Check("local model", "ok", f"{row['id']} is {row.get('state', 'ready')}") for row in rows]
 
 
 def _offline_config(address: Address) -> Check:

@@ -42,12 +42,16 @@ def exit_code(error: Exception) -> int | None:
         return EXIT_UNAVAILABLE if error.kind in UNAVAILABLE else EXIT_REFUSED
     if isinstance(error, (AddressError, ConnectionLost)):
         return EXIT_UNAVAILABLE
-    return EXIT_TRY_AGAIN if isinstance(error, TimeoutError) else None
+    if isinstance(error, TimeoutError):
+        return EXIT_TRY_AGAIN
+    return 1 if isinstance(error, OSError) and error.strerror else None
 
 
 def sentence(error: Exception) -> str:
     """The message for people, with the hint that the daemon may have sent along."""
     text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
     if isinstance(error, RpcError):
         hint = error.data.get("hint")
         if isinstance(hint, str) and hint and hint not in text:

@@ -53,6 +53,7 @@ class OneShot:
         self.answer = Answer(self._write, tty=(os.isatty(STDOUT), err_tty and not os.environ.get("NO_COLOR")))
         self.turn: Turn | None = None
         self._restore: dict[str, Any] = {}
+        self._muted = False
 
     def ask(self, connection: Connection, client_id: str, text: str) -> int:
         """Submit and follow to the end; the exit code."""
@@ -74,8 +75,8 @@ class OneShot:
         except KeyboardInterrupt:
             return self._give_up("interrupted", INTERRUPTED)
         except BrokenPipeError:
-            turn.interrupt("the reader of the answer is gone")
-            return BROKEN_PIPE
+            self._muted = True
+            return self._give_up("the reader of the answer is gone", BROKEN_PIPE)
         except TurnLost as error:
             self.answer.failed = str(error)
         return self._result()
@@ -140,7 +141,7 @@ class OneShot:
         connection.request("hermes/session/setOption", params, REQUEST_S)
 
     def _see(self, event: dict[str, Any]) -> None:
-        if self.options.json and "seq" in event:
+        if self.options.json and "seq" in event and not self._muted:
             write_all(STDOUT, encode(event) + "\n")
         turn = self.turn
         theirs = event.get("turnId")
@@ -149,7 +150,7 @@ class OneShot:
         self.answer.feed(event["kind"], event["data"], event.get("itemId"))
 
     def _write(self, fd: int, text: str) -> None:
-        if not self.options.json:
+        if not self.options.json and not self._muted:
             write_all(fd, text)
 
     def _give_up(self, reason: str, code: int) -> int:
@@ -172,7 +173,8 @@ class OneShot:
         return 0
 
     def _error(self, text: str) -> None:
-        write_all(STDERR, f"hermes: {text}\n")
+        if not self._muted:
+            write_all(STDERR, f"hermes: {text}\n")
 
     def _tell_about_the_local_model(self) -> None:
         """Once for each home: who has answered and how to get a better one."""
@@ -191,6 +193,8 @@ class OneShot:
 
 def _question(options: ChatOptions) -> str:
     from_stdin = options.query in (None, "-")
+    if from_stdin and os.isatty(0):
+        write_all(STDERR, "hermes: reading the question from the terminal; Ctrl-D ends it\n")
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if from_stdin else str(options.query)
     if not text.strip():
         from hermes_local.arguments import UsageError

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -17,6 +19,7 @@ from hermes_shell.interactive.first_use import FirstUse
 from hermes_shell.interactive.painter import Painter
 from hermes_shell.interactive.permission import Permission
 from hermes_shell.interactive.printable import one_line
+from hermes_shell.interactive.refusals import sentence
 from hermes_shell.interactive.status import Situation
 from hermes_shell.interactive.transcript import Transcript
 
@@ -45,6 +48,7 @@ class Chat:
         self._following: asyncio.Task[None] | None = None
         self._outbox: asyncio.Queue[str] = asyncio.Queue()
         self._clients = 0
+        self._unhook: list[Callable[[], None]] = []
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -52,8 +56,7 @@ class Chat:
         """Show `session` on `face`. `made` = this chat created it and may delete it again while it is empty."""
         self._face = face
         self._boot_id = self.connection.welcome.boot_id if self.connection.welcome else ""
-        self.connection.on_state(self._connection_state)
-        self.connection.on_note(self._note)
+        self._unhook = [self.connection.on_state(self._connection_state), self.connection.on_note(self._note)]
         self.show(session, made=made)
         self.start(self._send_all())
 
@@ -79,6 +82,9 @@ class Chat:
 
     async def detach(self) -> None:
         """Stop following and sending; what could not be sent is shown."""
+        for stop in self._unhook:
+            stop()
+        self._unhook = []
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -92,23 +98,28 @@ class Chat:
             params = m.DeleteParams(self.session.session_id)
             await self.connection.request("hermes/session/delete", params, m.Empty)
 
-    def start(self, work: object) -> asyncio.Task[None]:
-        """Run a coroutine beside everything else; its error becomes a line."""
-        task = asyncio.get_running_loop().create_task(self._told(work))
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine beside everything else; an error it ends with becomes a line."""
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
 
-    async def _told(self, work: object) -> None:
-        assert asyncio.iscoroutine(work)
-        try:
-            await work
-        except ProtocolError as refused:
-            self.say(sentence(refused), "error")
-        except Disconnected as gone:
-            self.say(f"not done: {gone}", "error")
-        except OSError as failed:
-            self.say(f"{failed.filename or ''}: {failed.strerror or failed}".lstrip(": "), "error")
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        match error:
+            case None:
+                return
+            case ProtocolError():
+                self.say(sentence(error), "error")
+            case Disconnected():
+                self.say(f"not done: {error}", "error")
+            case OSError():
+                self.say(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), "error")
+            case _:
+                # A bug of ours: the chat lives on, and whoever reports it has something to report.
+                self.say(f"unexpected: {type(error).__name__}: {error}", "error")
 
     # --- what the person does -----------------------------------------------------------------------------------------
 
@@ -297,9 +308,3 @@ class Chat:
                 return
             self._clients = changed.summary.clients
         self._face.redraw()
-
-
-def sentence(refused: ProtocolError) -> str:
-    """An error answer for people, with the daemon's hint."""
-    hint = refused.data.get("hint")
-    return f"{refused.message} {hint}" if isinstance(hint, str) and hint not in refused.message else refused.message

@@ -30,18 +30,20 @@ async def _chat(options: ChatOptions) -> int:
     from hermes_client import Connection
     from hermes_local.address import resolve
     from hermes_protocol.methods import Capabilities, Client, EventOptions
+    from hermes_shell.interactive.refusals import explained
 
     capabilities = Capabilities(requests=("permission",), events=EventOptions(sessions=True))
     # A user's name tells two people on one session apart; two terminals of one person differ by their client ids.
     client = Client(name=f"chat {os.environ.get('USER', '')}".strip())
     loading = asyncio.create_task(asyncio.to_thread(_load))
-    connection = await Connection.open(client=client, capabilities=capabilities, profile=options.profile)
-    try:
-        session, made = await _session(connection, options)
-        look = await look_of(connection)
-    except BaseException:
-        await connection.close()
-        raise
+    with explained():
+        connection = await Connection.open(client=client, capabilities=capabilities, profile=options.profile)
+        try:
+            session, made = await _session(connection, options)
+            look = await look_of(connection)
+        except BaseException:
+            await connection.close()
+            raise
     await loading
     return await _show(connection, session, made, look, resolve(profile=options.profile).home)
 
@@ -126,7 +128,7 @@ async def look_of(connection: Connection) -> Look:
         pass  # a daemon that does not tell its settings: the defaults stand
     lines = display.get("tool_output_lines")
     return Look(
-        colour=not os.environ.get("NO_COLOR") and not _dumb(),
+        colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR") and not _dumb(),
         unicode="utf" in (sys.stdout.encoding or "").lower(),
         markdown=bool(display.get("markdown", True)) and not _dumb(),
         reasoning=bool(display.get("reasoning", False)),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown, MarkdownElement
+from rich.theme import Theme
+
+INK = Theme({"markdown.code": "cyan", "markdown.h1": "bold underline", "markdown.h2": "bold"})
+"""No backgrounds: nobody knows whether the terminal is dark or light."""
+_PADDING = re.compile(r" +((?:\x1b\[0m)*)$")
 
 
 class LeftHeading(Heading):
@@ -27,6 +33,7 @@ def rendered(text: str, width: int, colour: bool) -> str:
     """`text` as lines of at most `width` columns (10 at least), without blank lines around it."""
     out = StringIO()
     console = Console(
+        theme=INK,
         file=out,
         width=max(10, width),
         force_terminal=colour,
@@ -36,7 +43,6 @@ def rendered(text: str, width: int, colour: bool) -> str:
         highlight=False,
     )
     console.print(TerminalMarkdown(text, code_theme="ansi_dark", hyperlinks=False))
-    lines = out.getvalue().split("\n")
-    if not colour:
-        lines = [line.rstrip() for line in lines]
+    # rich fills lines up with spaces; on a window made narrower later they would wrap into empty lines.
+    lines = [_PADDING.sub(r"\1", line) for line in out.getvalue().split("\n")]
     return "\n".join(lines).strip("\n")

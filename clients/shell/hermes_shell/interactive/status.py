@@ -38,12 +38,20 @@ def _parts(view: View, situation: Situation) -> list[tuple[int, str]]:
         (0, one_line(situation.hint, 60)),
         (1, _activity(view, situation)),
         (2, f"{waiting} queued{' (paused)' if view.paused else ''}" if waiting else ""),
-        (3, one_line(session.model, 40)),
+        (3, shortened(one_line(session.model), 32)),
         (4, f"context {session.occupancy_pct:.0f} %" if session.occupancy_pct is not None else ""),
         (5, f"{others} other client{'s' * (others > 1)}" if others else ""),
         (6, one_line(session.title, 30)),
         (7, session.session_id),
     ]
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` in `width` characters, its middle left out: both ends of a path or a model's name tell something."""
+    if len(text) <= width:
+        return text
+    tail = width // 2
+    return f"{text[: width - tail - 1]}…{text[-tail:]}"
 
 
 def _activity(view: View, situation: Situation) -> str:

@@ -98,11 +98,14 @@ class Transcript:
         if not isinstance(item, e.AgentMessage):
             return []
         text, said = view.text(item), self._said.get(item_id, "")
-        final = text[: final_length(text)]
-        if len(final) <= len(said) or not final.startswith(said):
+        if not text.startswith(said):
             return []
-        self._said[item_id] = final
-        return [("answer", self._painter.answer(final[len(said) :]))]
+        # What was said ends with a block, so the rest can be looked at alone.
+        more = text[len(said) : len(said) + final_length(text[len(said) :])]
+        if not more:
+            return []
+        self._said[item_id] = said + more
+        return [("answer", self._painter.answer(more))]
 
     def _finished(self, item: e.AnyItem) -> list[Piece]:
         self._printed.add(item.item_id)
