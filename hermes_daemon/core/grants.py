@@ -45,8 +45,8 @@ _SUBCOMMANDS: dict[str, frozenset[str]] = {
 _NAMED_TASKS = frozenset({"make", "just"})
 _WHOLE = _names(
     "ls cat head tail wc grep egrep fgrep pwd echo du df file stat which diff cmp tree cut tr basename dirname "
-    "realpath readlink ps uname whoami id date true false test seq nl od hexdump md5sum sha256sum column jq pytest mypy "
-    "tsc eslint flake8 pylint shellcheck"
+    "realpath readlink ps uname whoami id date true false test seq nl od hexdump md5sum sha256sum column jq pytest "
+    "mypy tsc eslint flake8 pylint shellcheck"
 )
 """Granted whatever their arguments: they read, or they check the project."""
 

@@ -17,7 +17,9 @@ def file_change(shown: str, before: str | None, after: str) -> FileChange:
     old = [] if before is None else before.splitlines(keepends=True)
     diff, added, removed = unified(shown, old, after.splitlines(keepends=True), new_file=before is None)
     kind: Literal["created", "modified"] = "created" if before is None else "modified"
-    return FileChange(item_id="", path=shown, kind=kind, diff=diff, added=added, removed=removed)
+    return FileChange(
+        item_id="", status="completed", created_at="", path=shown, kind=kind, diff=diff, added=added, removed=removed
+    )
 
 
 def unified(shown: str, old: list[str], new: list[str], *, new_file: bool = False) -> tuple[str, int, int]:
