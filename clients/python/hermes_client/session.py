@@ -14,9 +14,9 @@ import msgspec
 from hermes_client import view as views
 from hermes_client.connection import Connection, State
 from hermes_client.cursor import advance
-from hermes_client.environment import session_environment
 from hermes_client.view import View
 from hermes_client.wire import Disconnected
+from hermes_local.environment import session_environment
 from hermes_protocol import methods as m
 from hermes_protocol.content import InputBlock, TextBlock
 from hermes_protocol.errors import ProtocolError

@@ -64,7 +64,7 @@ def _run(words: list[str], profile: str | None) -> int:
     if name == "demo":
         from hermes_shell import demo
 
-        return demo.run(words[1:])
+        return demo.run(words[1:], profile)
     from hermes_shell.dispatch import dispatch
 
     return dispatch(words, profile)

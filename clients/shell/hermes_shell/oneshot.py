@@ -13,6 +13,7 @@ from hermes_local import connection as wire
 from hermes_local import spawn
 from hermes_local.address import resolve
 from hermes_local.codec import encode
+from hermes_local.environment import session_environment
 from hermes_shell.answer import STDERR, STDOUT, Answer, write_all
 from hermes_shell.turn import INTERRUPT_S, Turn, TurnLost
 
@@ -115,7 +116,8 @@ class OneShot:
             wanted["mode"] = "off"
         if options.toolsets is not None:
             wanted["toolsets"] = list(options.toolsets)
-        params: dict[str, Any] = {"cwd": cwd, "options": wanted, "key": wire.new_id()}
+        env = session_environment()
+        params: dict[str, Any] = {"cwd": cwd, "options": wanted, "env": env, "key": wire.new_id()}
         if options.model:
             params["model"] = options.model
         made = connection.request("hermes/session/create", params, REQUEST_S)

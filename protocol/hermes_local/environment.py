@@ -7,7 +7,10 @@ nothing else. Keys and tokens stay where they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NAMES = frozenset(
     {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes_client.environment import session_environment
+from hermes_local.environment import session_environment
 
 
 def test_a_session_gets_paths_and_language_and_no_keys() -> None:
