@@ -134,6 +134,7 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         catalog.update(settings)
         redaction.redact = Redactor(configuration.secret_values()) if settings.security.redact_secrets else str
         logging.getLogger().setLevel(settings.logging.level)
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines hold URLs with their queries
 
     apply()
     left = store.processes()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[2]
-COLUMNS, ROWS = 92, 40
+COLUMNS, ROWS = 92, 56
 CELL_WIDTH, LINE_HEIGHT, FONT_SIZE = 8.4, 19, 14
 MARGIN, TITLE_HEIGHT = 18, 34
 BACKGROUND, FOREGROUND = "#16181d", "#d7dae0"

@@ -17,7 +17,7 @@ running something. Say what you did in a few plain sentences, and what you could
 Paths are relative to the working directory. A refused call is refused: do not try to reach the same end another way, \
 ask or explain instead."""
 
-_WITHOUT_TOOLS = "You are Hermes, a helpful assistant. Answer shortly."
+_WITHOUT_TOOLS = "You are a helpful assistant."
 
 
 class Block(msgspec.Struct, frozen=True):

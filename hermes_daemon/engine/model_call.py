@@ -221,20 +221,25 @@ class ModelCall:
 
     async def _say_text(self, text: str) -> None:
         if self._text is None:
-            item = AgentMessage(item_id=new_id("item"), turn_id=self._runner.turn_id, status="inProgress",
-                                created_at=self._session.parts.clock.now(), text="", model=self._runner.model_id)  # fmt: skip
-            self._text = await self._begin(item)
+            self._text = await self._begin(AgentMessage)
         await self._say(self._text, text)
 
     async def _say_reasoning(self, text: str) -> None:
         if self._reasoning is None:
-            item = Reasoning(item_id=new_id("item"), turn_id=self._runner.turn_id, status="inProgress",
-                             created_at=self._session.parts.clock.now(), text="", model=self._runner.model_id)  # fmt: skip
-            self._reasoning = await self._begin(item)
+            self._reasoning = await self._begin(Reasoning)
         await self._say(self._reasoning, text)
 
-    async def _begin(self, item: AgentMessage | Reasoning) -> Growing:
-        growing = Growing(self._session.feed, self._runner.turn_id, item, "text")
+    async def _begin(self, kind: type[AgentMessage] | type[Reasoning]) -> Growing:
+        runner = self._runner
+        item = kind(
+            item_id=new_id("item"),
+            turn_id=runner.turn_id,
+            status="inProgress",
+            created_at=self._session.parts.clock.now(),
+            text="",
+            model=runner.model_id,
+        )
+        growing = Growing(self._session.feed, runner.turn_id, item, "text")
         await growing.begin()
         return growing
 

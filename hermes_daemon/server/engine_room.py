@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from hermes_daemon.config import Configuration, Reload
+from hermes_daemon.core.ports import Configuration, Reload
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions

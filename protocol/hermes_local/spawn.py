@@ -40,12 +40,19 @@ class DaemonUnavailable(Exception):
         self.exit_code = exit_code
 
 
+class _Gone(DaemonUnavailable):
+    """The daemon closed the connection before it said anything: it was just leaving."""
+
+
 def connect_or_start(address: Address, name: str, patience: float = START_S, **hello: Any) -> Connection:
     """An initialized connection to the daemon of `address`, started if none runs. DaemonUnavailable else.
 
     `name` and `hello` go to Connection.initialize; `patience` in seconds is for a start, own or another's.
     """
-    return _initialized(address, reach(address, patience), name, hello)
+    try:
+        return _initialized(address, reach(address, patience), name, hello)
+    except _Gone:
+        return _initialized(address, reach(address, patience), name, hello)
 
 
 def reach(address: Address, patience: float = START_S) -> Connection:
@@ -106,9 +113,10 @@ def _initialized(address: Address, connection: Connection, name: str, hello: Map
         if isinstance(error, RpcError):
             raise DaemonUnavailable(_refusal(error), _refusal_code(error)) from None
         if isinstance(error, (TimeoutError, ConnectionError)):
-            what = "does not answer" if isinstance(error, TimeoutError) else "closed the connection"
             who = state_file.describe(address.state_path, address.log_path)
-            raise DaemonUnavailable(f"the daemon {what}: {who}", EXIT_TRY_AGAIN) from None
+            if isinstance(error, TimeoutError):
+                raise DaemonUnavailable(f"the daemon does not answer: {who}", EXIT_TRY_AGAIN) from None
+            raise _Gone(f"the daemon closed the connection: {who}", EXIT_TRY_AGAIN) from None
         raise
     return connection
 

@@ -10,7 +10,7 @@ import pytest
 from hermes_local import locks, spawn, state_file
 from hermes_local.address import Address
 from hermes_local.spawn import DaemonUnavailable, connect, connect_or_start, dial
-from tests.support.local_daemon import Frame, LocalDaemon, Peer
+from tests.support.local_daemon import WELCOME, Frame, LocalDaemon, Peer
 
 
 @pytest.fixture
@@ -108,6 +108,20 @@ def test_a_refusal_has_its_own_exit_code(address: Address, code: int, kind: str,
     ):
         connect(address, "test")
     assert caught.value.exit_code == exit_code
+
+
+def test_a_daemon_that_was_just_leaving_is_followed_by_the_next(address: Address) -> None:
+    hung_up: list[Peer] = []
+
+    def answer(peer: Peer, frame: Frame) -> None:
+        if hung_up:
+            peer.result(frame, WELCOME)
+        else:
+            hung_up.append(peer)
+            peer.hang_up()
+
+    with LocalDaemon(address.socket_path, answer, welcome=None), connect_or_start(address, "test") as connection:
+        assert connection.welcome["bootId"] == "b"
 
 
 def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:

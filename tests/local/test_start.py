@@ -1,4 +1,7 @@
-"""Starting the real daemon: races, leftovers of dead ones, and ones that do not answer."""
+"""Starting the real daemon: races, leftovers of dead ones, and ones that do not answer.
+
+The handed cases rpc/stale-socket, rpc/daemon-without-transport, rpc/parent-died and acceptance check 10.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who owns a daemon's address."""
+"""Who owns a daemon's address. The handed cases rpc/stale-socket and rpc/old-daemon-unlinks-new-socket."""
 
 from __future__ import annotations
 

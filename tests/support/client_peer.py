@@ -213,6 +213,11 @@ class FakeDaemon:
         self.journal.update(title=params.title)
         return m.GetResult(self.journal.session, self.journal.options, "idle", self.journal.epoch, self.sent)
 
+    def _hermes_session_get(self, peer: Peer, params: m.SessionParams) -> m.GetResult:
+        if params.session_id != self.journal.session.session_id:
+            raise ProtocolError("session_not_found", f"no session {params.session_id}")
+        return m.GetResult(self.journal.session, self.journal.options, "idle", self.journal.epoch, self.sent)
+
     def _hermes_session_list(self, peer: Peer, params: m.ListParams) -> m.ListResult:
         return m.ListResult((self.journal.session,))
 

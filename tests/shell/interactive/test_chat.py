@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from hermes_client import Session
 from hermes_protocol import methods as m
 from hermes_protocol.errors import ProtocolError
 from tests.support.client_face import chatting, daemon_and_chat
@@ -28,7 +29,7 @@ def test_messages_typed_while_a_turn_runs_are_queued_in_order() -> None:
             daemon.on_submit = daemon.journal.start_turn
             for text in ("one", "two", "three"):
                 chat.submit(text)
-            await face.until(lambda: len(chat.session.view.queue) == 2)
+            await face.until(lambda: len(chat.view.queue) == 2)
             assert [line.strip() for line in chat.live(10)] == ["queued: two", "queued: three"]
 
     asyncio.run(run())
@@ -53,6 +54,21 @@ def test_what_is_typed_while_the_daemon_is_away_is_sent_when_it_is_back() -> Non
     asyncio.run(run())
 
 
+def test_a_message_goes_to_the_session_it_was_typed_in() -> None:
+    async def run() -> None:
+        async with daemon_and_chat() as (daemon, chat, face):
+            other = await Session.open(chat.connection, "s1")
+            other.session_id = "s2"
+            await daemon.stop()
+            await face.until(lambda: chat.connection.state == "lost")
+            chat.submit("for the first")
+            chat.show(other)
+            await daemon.start()
+            assert (await daemon.asked("hermes/turn/submit"))["sessionId"] == "s1"
+
+    asyncio.run(run())
+
+
 def test_a_message_that_is_refused_is_given_back() -> None:
     async def run() -> None:
         async with daemon_and_chat() as (daemon, chat, face):
@@ -72,7 +88,7 @@ def test_ctrl_c_interrupts_the_turn_and_twice_leaves() -> None:
         async with daemon_and_chat() as (daemon, chat, face):
             daemon.on_submit = daemon.journal.start_turn
             chat.submit("long")
-            await face.until(lambda: chat.session.view.turn)
+            await face.until(lambda: chat.view.turn)
             chat.press_interrupt()
             assert chat.situation().hint == "Ctrl-C again leaves"
             await face.shows("interrupted")

@@ -105,7 +105,7 @@ def test_another_session_is_followed_from_then_on() -> None:
             await asyncio.wait([chat.start(commands.run(chat, "/sessions 1"))])
             assert "the session you are in" in face.text
             await asyncio.wait([chat.start(commands.run(chat, "/sessions nope"))])
-            assert "no session nope" in face.text
+            assert "no session 'nope'" in face.text
             assert chat.session.session_id == "s2"
 
     asyncio.run(run())

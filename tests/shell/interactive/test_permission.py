@@ -54,7 +54,18 @@ def test_the_whole_command_is_shown_line_by_line() -> None:
 
 def test_more_arguments_than_fit_are_counted_and_not_hidden_silently() -> None:
     many = msgspec.json.encode({"content": "\n".join(map(str, range(50)))}).decode()
-    assert "38 more lines of arguments" in "\n".join(asked(args=many).lines(PAINTER))
+    question = asked(args=many)
+    assert "38 more lines of arguments, all of them above" in "\n".join(question.lines(PAINTER))
+    assert all(f"    {n}" in question.whole(PAINTER) for n in range(1, 50))
+    assert asked().whole(PAINTER) == ""
+
+
+def test_a_long_command_is_wrapped_and_not_cut() -> None:
+    command = "echo " + "x" * 200 + " && rm -r /precious"
+    narrow = Painter(Look(colour=False), lambda: 40, "client-1")
+    lines = asked(args=msgspec.json.encode({"command": command}).decode()).lines(narrow)
+    assert max(map(len, lines)) <= 40
+    assert command in "".join(line.removeprefix("  ") for line in lines)
 
 
 def test_arguments_that_are_no_object_are_shown_as_they_are() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_shell.interactive.printable import one_line, printable
+from hermes_shell.interactive.printable import fitted, one_line, printable
 
 HOSTILE = st.text("\x1b[]0;m\x07\x9b\r\n\tabc\\\u202e\x00", max_size=60)
 
@@ -37,6 +37,13 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 )
 def test_sequences_go_and_their_words_stay(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+@given(st.text("ab 字😀\u0301\n", max_size=60), st.integers(2, 12))
+def test_fitted_lines_hold_everything_and_are_narrow_enough(text: str, width: int) -> None:
+    lines = fitted(text, width)
+    assert "".join(lines) == text.replace("\n", "")
+    assert all(sum({"字": 2, "😀": 2, "\u0301": 0}.get(c, 1) for c in line) <= width for line in lines)
 
 
 def test_one_line_is_one_line_of_bounded_length() -> None:

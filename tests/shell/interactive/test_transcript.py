@@ -133,7 +133,7 @@ def test_a_running_call_is_live_with_its_last_lines() -> None:
     call = journal.start_call(title="Run make")
     journal.delta(call, "one\ntwo\nthree\n")
     reader.read()
-    assert reader.transcript.live(reader.view, 10) == ["● Run make running", "  │ two", "  │ three"]
+    assert reader.transcript.live(reader.view, 10) == ["", "● Run make running", "  │ two", "  │ three"]
     assert reader.transcript.live(reader.view, 1) == ["  │ three"]
     assert reader.transcript.live(reader.view, 0) == []
     expanded = reader.transcript.expanded(reader.view, 1)
@@ -152,6 +152,28 @@ def test_a_failed_call_shows_its_error_and_exit_code() -> None:
     assert "✗ Read x #2 · failed\n  │ no such file" in shown
 
 
+def test_a_diff_is_shown_once() -> None:
+    diff = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old\n+new"
+    journal = Journal()
+    reader = Reader(journal)
+    journal.start_turn("go")
+    for output in (diff, "done"):
+        journal.complete(journal.start_call("patch", title="Patch x.py"), text=output)
+        change = e.FileChange(
+            item_id=journal.new_id("i"),
+            status="completed",
+            created_at=journal.now(),
+            path="x.py",
+            kind="modified",
+            diff=diff,
+            added=1,
+            removed=1,
+        )
+        journal.emit(e.ItemCompleted(change))
+        assert reader.read().count("+new") == (1 if output == diff else 2)
+    assert reader.read().count("modified x.py +1 -1") == 2
+
+
 def test_reasoning_is_printed_only_where_wanted() -> None:
     journal = Journal()
     journal.start_turn("go")
@@ -160,8 +182,8 @@ def test_reasoning_is_printed_only_where_wanted() -> None:
     silent, open_minded = Reader(journal), Reader(journal, reasoning=True)
     silent.read()
     open_minded.read()
-    assert silent.transcript.live(silent.view, 5) == ["thinking"]
-    assert open_minded.transcript.live(open_minded.view, 5) == ["hm"]
+    assert silent.transcript.live(silent.view, 5) == ["", "thinking"]
+    assert open_minded.transcript.live(open_minded.view, 5) == ["", "hm"]
     journal.complete(thought)
     assert "hm" not in silent.read()
     assert "hm" in open_minded.read()
@@ -176,6 +198,28 @@ def test_an_answer_that_was_transformed_at_its_end_is_printed_again() -> None:
     reader.read()
     journal.complete(answer, text="The key is [hidden].\n\nBye")
     assert reader.read().endswith("differs from what was streamed:\n\nThe key is [hidden].\n\nBye")
+
+
+def test_words_seen_before_a_kill_and_not_kept_stay_readable() -> None:
+    journal = Journal()
+    reader = Reader(journal)
+    journal.start_turn("go")
+    answer = journal.start_message()
+    journal.delta(answer, "one two three four")
+    reader.read()
+    journal.complete(answer, text="one two", status="partial")
+    assert reader.read().endswith("one two\n  seen here, but not kept by the daemon: three four")
+
+
+def test_a_printed_paragraph_that_was_not_kept_is_told_and_not_repeated() -> None:
+    journal = Journal()
+    reader = Reader(journal)
+    journal.start_turn("go")
+    answer = journal.start_message()
+    journal.delta(answer, "one\n\ntwo\n\nthree")
+    reader.read()
+    journal.complete(answer, text="one", status="partial")
+    assert reader.read() == "› go\n\none\n\ntwo\n  seen here, but not kept by the daemon: two\n\nthree"
 
 
 def test_an_answer_begun_again_says_so() -> None:

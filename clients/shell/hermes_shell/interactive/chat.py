@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hermes_client import Change, Changes, Connection, Disconnected, Session
+from hermes_client import Change, Changes, Connection, Disconnected, Session, View
 from hermes_protocol import events as e
 from hermes_protocol import methods as m
 from hermes_protocol.content import input_text
@@ -26,6 +26,9 @@ from hermes_shell.interactive.transcript import Transcript
 _decode_state = msgspec.json.Decoder(m.DaemonStateParams).decode
 _decode_changed = msgspec.json.Decoder(m.SessionChangedParams).decode
 
+BREATH = 50
+"""Changes between two looks at keys and screen: a long replay waits in memory and would never let go by itself."""
+
 
 class Chat:
     """One person at one terminal; `session` may be exchanged for another while it lives."""
@@ -39,6 +42,8 @@ class Chat:
         self.hint = ""
         self.daemon_state = "ready"
         self.session: Session
+        self.view: View
+        """The session as far as the transcript was fed: what is shown. The session itself may be ahead."""
         self.transcript = Transcript(painter)
         self._first_use = first_use
         self._face: Face
@@ -46,7 +51,8 @@ class Chat:
         self._made: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._following: asyncio.Task[None] | None = None
-        self._outbox: asyncio.Queue[str] = asyncio.Queue()
+        # With the session it was typed in: it goes there, also when another one is shown by then.
+        self._outbox: asyncio.Queue[tuple[Session, str]] = asyncio.Queue()
         self._clients = 0
         self._unhook: list[Callable[[], None]] = []
 
@@ -92,7 +98,7 @@ class Chat:
             self._face.print(self.painter.note(f"not sent: {text}", "warning"))
 
     async def _forget_if_empty(self) -> None:
-        view = self.session.view
+        view = self.view
         spoken = view.items or view.queue or view.turn or self.sending
         if self.session.session_id in self._made and not spoken and self.connection.state == "ready":
             params = m.DeleteParams(self.session.session_id)
@@ -127,18 +133,18 @@ class Chat:
         """Send a message; while a turn runs it is queued by the daemon."""
         self.hint = ""
         self.sending.append(text)
-        self._outbox.put_nowait(text)
+        self._outbox.put_nowait((self.session, text))
         self._face.redraw()
 
     async def _send_all(self) -> None:
         """One after the other, so that the order typed is the order sent, also over a lost connection."""
         while True:
-            text = await self._outbox.get()
+            session, text = await self._outbox.get()
             try:
-                await self.session.submit(text)
+                await session.submit(text)
                 self._first_use.spoken()
-            except ProtocolError as refused:
-                self.say(sentence(refused), "error")
+            except (ProtocolError, Disconnected) as refused:
+                self.say(sentence(refused) if isinstance(refused, ProtocolError) else str(refused), "error")
                 self._face.restore(text)
             self.sending.remove(text)
             self._face.redraw()
@@ -149,7 +155,7 @@ class Chat:
             self._face.leave(0)
             return
         self.hint = "Ctrl-C again leaves"
-        turn = self.session.view.turn
+        turn = self.view.turn
         if turn is not None:
             self.start(self._interrupt(turn.turn_id))
         self._face.redraw()
@@ -215,7 +221,7 @@ class Chat:
 
     def farewell(self) -> str:
         """What to print after the screen is gone, or ""."""
-        view = self.session.view
+        view = self.view
         if self.session.session_id in self._made and not view.items and not self.sending:
             return ""
         goes_on = "The turn goes on. " if view.turn is not None else ""
@@ -225,7 +231,7 @@ class Chat:
 
     def live(self, height: int) -> list[str]:
         """Everything that moves, bottom lines last: open items, the question, what waits to be sent."""
-        view, paint = self.session.view, self.painter
+        view, paint = self.view, self.painter
         below = self.permission.lines(paint) if self.permission else []
         for entry in view.queue:
             who = paint.who(entry.by)
@@ -237,7 +243,7 @@ class Chat:
         return [*above, *self.transcript.live(view, room), *below][-height:] if height > 0 else []
 
     def _expanded_lines(self, height: int) -> list[str]:
-        text = self.transcript.expanded(self.session.view, len(self.transcript.calls))
+        text = self.transcript.expanded(self.view, len(self.transcript.calls))
         lines = text.split("\n") if text else []
         if len(lines) > height:
             shown = max(0, height - 1)
@@ -256,14 +262,19 @@ class Chat:
 
     async def _follow(self, stream: Changes) -> None:
         try:
+            count = 0
             async for change in stream:
                 self._changed(change)
+                count += 1
+                if count % BREATH == 0:
+                    await asyncio.sleep(0)
         except ProtocolError as refused:
             self.say(f"this session can be followed no longer: {sentence(refused)}; /new begins another", "error")
 
     def _changed(self, change: Change) -> None:
         if isinstance(change.payload, e.SessionUpdated) or change.event is None:
             self._clients = change.view.session.clients
+        self.view = change.view
         for piece in self.transcript.feed(change):
             self._face.print(piece)
         if isinstance(change.payload, e.TurnStarted | e.TurnEnded):
@@ -282,6 +293,8 @@ class Chat:
             self.permission = None
         elif self.permission is None or self.permission.request.request_id != asked.request_id:
             self.permission = Permission(asked)
+            if whole := self.permission.whole(self.painter):
+                self._face.print(whole)
             self.session.seen(asked.request_id)
 
     def _connection_state(self, state: str, reason: str) -> None:

@@ -15,6 +15,7 @@ from hermes_protocol.errors import ProtocolError
 from hermes_shell.interactive import export
 from hermes_shell.interactive.chat import Chat
 from hermes_shell.interactive.printable import one_line
+from hermes_shell.interactive.session_ids import find
 
 Action: TypeAlias = Callable[[Chat, str], Awaitable[None]]
 SESSIONS_SHOWN = 20
@@ -104,7 +105,8 @@ async def _sessions(chat: Chat, word: str) -> None:
         chat.say("\n".join(lines))
         return
     rows = page.sessions
-    session_id = rows[int(word) - 1].session_id if word.isdecimal() and 0 < int(word) <= len(rows) else word
+    by_number = word.isdecimal() and 0 < int(word) <= len(rows)
+    session_id = rows[int(word) - 1].session_id if by_number else await find(chat.connection, word)
     if session_id == chat.session.session_id:
         chat.say("this is the session you are in")
         return
@@ -121,7 +123,7 @@ async def _model(chat: Chat, word: str) -> None:
     known = await chat.connection.request("hermes/models/list", m.ModelsParams(), m.ModelsResult, resend=True)
     lines = []
     for row in known.models:
-        here = "*" if row.id == chat.session.view.session.model else " "
+        here = "*" if row.id == chat.view.session.model else " "
         notes = [row.state if row.state != "ready" else "", row.note, "" if row.tools else "no tools"]
         lines.append(f"{here} {row.id}  {', '.join(filter(None, notes))}".rstrip())
     lines.append("  /model PROVIDER/NAME takes another one from the next turn on")
@@ -150,7 +152,7 @@ async def _compact(chat: Chat, focus: str) -> None:
 
 
 async def _queue(chat: Chat, words: str) -> None:
-    view = chat.session.view
+    view = chat.view
     name, _, number = words.partition(" ")
     if name == "resume":
         params = m.QueueParams(chat.session.session_id)
@@ -173,7 +175,7 @@ async def _queue(chat: Chat, words: str) -> None:
 async def _expand(chat: Chat, word: str) -> None:
     count = len(chat.transcript.calls)
     number = int(word) if word.isdecimal() else (count if not word else 0)
-    text = chat.transcript.expanded(chat.session.view, number)
+    text = chat.transcript.expanded(chat.view, number)
     if text is None:
         have = f"a number from 1 to {count}" if count else "a tool call, and there was none yet"
         chat.say(f"/expand {one_line(word, 20)}: expected {have}", "error")
@@ -191,7 +193,7 @@ async def _rename(chat: Chat, title: str) -> None:
 
 async def _status(chat: Chat, _: str) -> None:
     status = await chat.connection.request("hermes/daemon/status", None, m.StatusResult, resend=True)
-    view = chat.session.view
+    view = chat.view
     usage = view.session.usage
     rows = [
         ("session", f"{view.session.session_id} {one_line(view.session.title)}".rstrip()),
@@ -211,7 +213,7 @@ async def _export(chat: Chat, words: str) -> None:
     form, _, path = words.partition(" ")
     if form not in ("json", "markdown"):
         form, path = ("json" if words.endswith(".json") else "markdown"), words
-    session = chat.session.view.session
+    session = chat.view.session
     path = path.strip() or f"{session.session_id}.{'json' if form == 'json' else 'md'}"
     path = os.path.join(session.cwd, os.path.expanduser(path))  # noqa: ASYNC240 (reads no disk)
     items = await export.all_items(chat.connection, session.session_id)

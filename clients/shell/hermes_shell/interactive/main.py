@@ -87,6 +87,7 @@ async def _session(connection: Connection, options: ChatOptions) -> tuple[Sessio
     """The session to chat in, and whether it was made for this chat."""
     from hermes_client import Session
     from hermes_protocol import methods as m
+    from hermes_shell.interactive.session_ids import find
 
     cwd = os.path.realpath(options.cwd or ".")  # noqa: ASYNC240 (once, before anything else runs)
     found = options.session
@@ -99,7 +100,7 @@ async def _session(connection: Connection, options: ChatOptions) -> tuple[Sessio
     if found is None:
         made = await Session.create(connection, cwd, model=options.model, options=_options(options))
         return made, True
-    session = await Session.open(connection, found)
+    session = await Session.open(connection, await find(connection, found))
     wanted = {"model": options.model, "mode": "off" if options.yolo else None, "toolsets": options.toolsets}
     for name, value in wanted.items():
         if value is not None:

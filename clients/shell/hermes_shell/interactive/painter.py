@@ -112,15 +112,18 @@ class Painter:
             hidden = len(lines) - self.look.tool_lines
             lines = lines[: self.look.tool_lines]
         bar = self.sign("│", "|")
-        shown = [self.style(f"  {bar} {line}", "dim") for line in lines]
+        paint = self._diff if _is_diff(lines) else self._faint
+        shown = [f"{self._faint(f'  {bar}')} {paint(line)}".rstrip() for line in lines]
         if hidden:
             more = f"  {self.sign('…', '...')} {hidden} more line{'s' * (hidden > 1)} (Ctrl-O, or /expand {number})"
             shown.append(self.style(more, "dim"))
         return "\n".join([self.tool_head(item, number), *shown])
 
-    def change(self, item: e.FileChange) -> str:
-        """A changed file with its diff."""
+    def change(self, item: e.FileChange, *, brief: bool = False) -> str:
+        """A changed file with its diff; `brief` = the diff stands above already."""
         head = f"  {item.kind} {one_line(item.path)} +{item.added} -{item.removed}"
+        if brief:
+            return self.style(head, "bold")
         lines = [line for line in printable(item.diff).rstrip().split("\n") if line]
         limit = self.look.tool_lines * 2
         body = [f"  {self._diff(line)}" for line in lines[:limit] if not line.startswith(("---", "+++"))]
@@ -128,9 +131,12 @@ class Painter:
             body.append(self.style(f"  {self.sign('…', '...')} {len(lines) - limit} more lines", "dim"))
         return "\n".join([self.style(head, "bold"), *body])
 
+    def _faint(self, line: str) -> str:
+        return self.style(line, "dim")
+
     def _diff(self, line: str) -> str:
         colours = {"+": "green", "-": "red", "@": "cyan"}
-        return self.style(line, colours[line[0]]) if line[0] in colours else self.style(line, "dim")
+        return self.style(line, colours.get(line[:1], "dim"))
 
     def plan(self, item: e.Plan) -> str:
         marks = {"completed": "[x]", "in_progress": "[>]", "cancelled": "[-]"}
@@ -164,3 +170,8 @@ class Painter:
             told += f": {printable(data.error.message)}"
         level = "warning" if data.status in ("interrupted", "limit") else "error"
         return self.note(f"{self.sign('■', '!')} {told}", level)
+
+
+def _is_diff(lines: list[str]) -> bool:
+    """Whether an output is a unified diff."""
+    return len(lines) > 2 and lines[0].startswith("--- ") and lines[1].startswith("+++ ")

@@ -9,7 +9,7 @@ import msgspec
 from hermes_protocol.events import PermissionOption, RequestOpened
 from hermes_protocol.methods import Answer
 from hermes_shell.interactive.painter import Painter
-from hermes_shell.interactive.printable import one_line, printable
+from hermes_shell.interactive.printable import fitted, one_line, printable
 
 KEYS = {"1": "allow_once", "2": "allow_session", "3": "allow_always", "4": "deny"}
 LABELS = {"allow_once": "once", "allow_session": "session", "allow_always": "always", "deny": "deny"}
@@ -42,25 +42,45 @@ class Permission(msgspec.Struct, frozen=True):
         return Answer(option_id=self.choices["4"].id, feedback=feedback.strip() or None)
 
     def lines(self, painter: Painter) -> list[str]:
-        """The question: what is asked for, its arguments, why, and the keys."""
+        """The question: what is asked for, its arguments, why, and the keys. No line is wider than the terminal."""
         call = self.request.tool_call
-        what = one_line(call.title or call.name, 300) if call else "this"
-        lines = [painter.style(f"{painter.sign('?', '?')} Allow {what}", "yellow", "bold")]
-        if call is not None:
-            shown = arguments(call.args)
-            lines.extend(painter.style(f"  {line}", "dim") for line in shown[:SHOWN_LINES])
-            if len(shown) > SHOWN_LINES:
-                lines.append(painter.style(f"  {len(shown) - SHOWN_LINES} more lines of arguments", "yellow"))
-            if call.risk:
-                lines.append(painter.style(f"  {one_line(call.risk)}", "red"))
+        lines = self._styled(painter, f"? Allow {self._what()}", "yellow", "bold")
+        shown, hidden = self._arguments(painter)
+        lines.extend(painter.style(line, "dim") for line in shown)
+        if hidden:
+            lines.extend(self._styled(painter, f"  {hidden} more lines of arguments, all of them above", "yellow"))
+        if call is not None and call.risk:
+            lines.extend(self._styled(painter, f"  {one_line(call.risk)}", "red"))
         if self.request.reason:
-            lines.append(painter.style(f"  {one_line(self.request.reason)}", "dim"))
+            lines.extend(self._styled(painter, f"  {one_line(self.request.reason)}", "dim"))
         if self.denying:
-            lines.append(painter.style("  Why not? Enter sends the reason (may be empty), Esc goes back", "yellow"))
+            keys = "  Why not? Enter sends the reason (may be empty), Esc goes back"
         else:
-            keys = "  ".join(f"{key} {LABELS[option.kind]}" for key, option in self.choices.items())
-            lines.append(painter.style(f"  {keys}", "yellow"))
-        return lines
+            keys = "  " + "  ".join(f"{key} {LABELS[option.kind]}" for key, option in self.choices.items())
+        return [*lines, *self._styled(painter, keys, "yellow")]
+
+    def whole(self, painter: Painter) -> str:
+        """What goes to the scrollback when the question cannot show every argument; "" when it can."""
+        call = self.request.tool_call
+        if call is None or not self._arguments(painter)[1]:
+            return ""
+        text = "\n".join(f"  {line}" for line in arguments(call.args))
+        return painter.note(f"  asked: {self._what()}\n{text}")
+
+    def _what(self) -> str:
+        call = self.request.tool_call
+        return one_line(call.title or call.name, 300) if call else "this"
+
+    def _arguments(self, painter: Painter) -> tuple[list[str], int]:
+        """The lines that are shown, and how many are not."""
+        call = self.request.tool_call
+        text = "\n".join(f"  {line}" for line in arguments(call.args)) if call and call.args else ""
+        lines = fitted(text, painter.width()) if text else []
+        return lines[:SHOWN_LINES], max(0, len(lines) - SHOWN_LINES)
+
+    @staticmethod
+    def _styled(painter: Painter, text: str, *names: str) -> list[str]:
+        return [painter.style(line, *names) for line in fitted(text, painter.width())]
 
 
 def arguments(text: str) -> list[str]:

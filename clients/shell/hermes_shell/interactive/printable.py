@@ -7,6 +7,7 @@ reverse the reading order, so that a command reads as another one. None of it ma
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
@@ -35,3 +36,24 @@ def one_line(text: str, width: int = 200) -> str:
     """`text` as one printable line of at most `width` characters."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= width else flat[: max(0, width - 1)] + "…"
+
+
+def fitted(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` columns (wide characters take two, combining ones none), all of it."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        start = columns = 0
+        for place, character in enumerate(line):
+            wide = _columns(character)
+            if columns + wide > max(2, width):
+                lines.append(line[start:place])
+                start, columns = place, 0
+            columns += wide
+        lines.append(line[start:])
+    return lines
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -140,7 +140,7 @@ class Screen:
     def _status(self) -> FormattedText:
         separator = self._chat.painter.sign(" · ", " | ")
         width = self._app.output.get_size().columns - 1
-        line = status_line(self._chat.session.view, self._chat.situation(), width, separator)
+        line = status_line(self._chat.view, self._chat.situation(), width, separator)
         return FormattedText([("ansibrightblack" if self._chat.painter.look.colour else "", line)])
 
     # --- keys ---------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Screen:
         def _(event: KeyPressEvent) -> None:
             if denying():
                 chat.back()
-            elif self.buffer.text and chat.session.view.turn is None:
+            elif self.buffer.text and chat.view.turn is None:
                 self.buffer.reset()
             else:
                 chat.press_interrupt()

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from hermes_client import Change, View
+from hermes_client.view import shown_output
 from hermes_protocol import events as e
 from hermes_shell.interactive.markdown import final_length
 from hermes_shell.interactive.painter import Painter
-from hermes_shell.interactive.printable import printable
+from hermes_shell.interactive.printable import fitted, printable
 
 Piece: TypeAlias = tuple[str, str]
 """A kind (it decides about blank lines) and its painted text."""
@@ -28,8 +29,10 @@ class Transcript:
         self._painter = painter
         self._printed: set[str] = set()
         self._said: dict[str, str] = {}
+        self._seen: dict[str, str] = {}
         self._asked: dict[str, e.RequestOpened] = {}
         self._last = ""
+        self._last_output = ""
         self.calls: list[str] = []
         """Ids of tool calls in the order they were seen: number n is `calls[n - 1]`."""
 
@@ -98,6 +101,7 @@ class Transcript:
         if not isinstance(item, e.AgentMessage):
             return []
         text, said = view.text(item), self._said.get(item_id, "")
+        self._seen[item_id] = text
         if not text.startswith(said):
             return []
         # What was said ends with a block, so the rest can be looked at alone.
@@ -117,14 +121,22 @@ class Transcript:
         return [(kind, text)] if text else []
 
     def _rest(self, item: e.AgentMessage) -> list[Piece]:
-        said = self._said.pop(item.item_id, "")
+        said, seen = self._said.pop(item.item_id, ""), self._seen.pop(item.item_id, "")
+        pieces: list[Piece] = []
+        cut = item.status != "completed" and seen.startswith(item.text)
         if item.text.startswith(said):
             rest = item.text[len(said) :]
-            return [("answer", self._painter.answer(rest))] if rest.strip() else []
-        note = self._painter.note("  the final text of this answer differs from what was streamed:")
-        return [("note", note), ("answer", self._painter.answer(item.text))]
+            pieces = [("answer", self._painter.answer(rest))] if rest.strip() else []
+        elif not cut:
+            note = self._painter.note("  the final text of this answer differs from what was streamed:")
+            pieces = [("note", note), ("answer", self._painter.answer(item.text))]
+        if cut and (lost := seen[len(item.text) :].strip()):
+            # The last moment before a kill was on the screen and not yet in the journal.
+            pieces.append(("note", self._painter.note(f"  seen here, but not kept by the daemon: {lost}", "warning")))
+        return pieces
 
     def _taken_back(self, item_id: str) -> list[Piece]:
+        self._seen.pop(item_id, None)
         if self._said.pop(item_id, ""):
             return [("note", self._painter.note("  the answer above was cut off and begins again"))]
         return []
@@ -137,9 +149,11 @@ class Transcript:
             case e.Reasoning():
                 return paint.reasoning(item.text) if paint.look.reasoning and item.text.strip() else ""
             case e.ToolCallItem():
+                self._last_output = shown_output(item.output)
                 return paint.tool(item, self.number(item.item_id))
             case e.FileChange():
-                return paint.change(item)
+                told = bool(item.diff.strip()) and item.diff.strip() in self._last_output
+                return paint.change(item, brief=told)
             case e.Plan():
                 return paint.plan(item)
             case e.Compaction():
@@ -176,21 +190,34 @@ class Transcript:
     def live(self, view: View, height: int) -> list[str]:
         """The lines of everything open, newest words last, at most `height` of them."""
         lines: list[str] = []
+        previous = self._last
         for item in view.items:
             if item.item_id not in view.streaming:
                 continue
-            text = view.text(item)
-            if isinstance(item, e.AgentMessage):
-                open_block = text[len(self._said.get(item.item_id, "")) :]
-                shown = self._painter.answer(open_block) if len(open_block) <= LIVE_CHARACTERS else open_block[-2000:]
-                lines.extend([*([""] if self._last and shown else []), *(shown.split("\n") if shown else [])])
-            elif isinstance(item, e.Reasoning):
-                shown = self._painter.reasoning(text[-LIVE_CHARACTERS:]) if self._painter.look.reasoning else ""
-                lines.extend(shown.split("\n") if shown else [self._painter.note("thinking")])
-            elif isinstance(item, e.ToolCallItem):
-                lines.append(self._painter.tool_head(item, self.number(item.item_id)))
-                lines.extend(self._output(view, item)[-self._painter.look.tool_lines :])
+            kind, shown = self._moving(view, item)
+            if shown and previous and (kind != previous or kind != "tool"):
+                lines.append("")
+            if shown:
+                lines.extend(shown)
+                previous = kind
         return lines[-height:] if height > 0 else []
+
+    def _moving(self, view: View, item: e.AnyItem) -> tuple[str, list[str]]:
+        text = view.text(item)
+        if isinstance(item, e.AgentMessage):
+            open_block = text[len(self._said.get(item.item_id, "")) :]
+            if len(open_block) > LIVE_CHARACTERS:
+                # Plain until it is whole: Markdown of this much at every word would be slow.
+                return "answer", fitted(printable(open_block[-LIVE_CHARACTERS:]), self._painter.width())
+            shown = self._painter.answer(open_block)
+            return "answer", shown.split("\n") if shown.strip() else []
+        if isinstance(item, e.Reasoning):
+            shown = self._painter.reasoning(text[-LIVE_CHARACTERS:]) if self._painter.look.reasoning else ""
+            return "reasoning", shown.split("\n") if shown else [self._painter.note("thinking")]
+        if isinstance(item, e.ToolCallItem):
+            head = self._painter.tool_head(item, self.number(item.item_id))
+            return "tool", [head, *self._output(view, item)[-self._painter.look.tool_lines :]]
+        return "", []
 
     def _output(self, view: View, item: e.ToolCallItem) -> list[str]:
         text = printable(view.text(item)[-LIVE_CHARACTERS * 4 :]).rstrip()
