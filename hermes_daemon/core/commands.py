@@ -130,7 +130,7 @@ class _Reader:
                 self.lists = self.lists or token is not end
                 words = self.simple(pending, redirects, cwd, depth, nested, pipe)
                 cwd = self.moved(words, cwd)
-                pipe = tuple(words) if token.text in ("|", "|&") else ()
+                pipe = _spoken(words, redirects) if token.text in ("|", "|&") else ()
                 pending, redirects = [], []
         for inner in lexed.substitutions:
             self.script(inner, cwd, depth + 1, nested=True)
@@ -153,7 +153,12 @@ class _Reader:
             name, _, value = words[0].partition("=")
             self.variables[name.rstrip("+")] = value
             assignments.append(words.pop(0))
-        if words and words[0] in ("for", "case", "select", "function"):
+        if words and words[0] in ("for", "select"):
+            self.variables |= {name: " ".join(words[3:]) for name in words[1:2]}
+            return []
+        if words and words[0] == "function":
+            words = [word for word in words[2:] if word not in _KEYWORDS]
+        if words and words[0] == "case":
             return []
         if not words and not redirects:
             return []
@@ -170,7 +175,7 @@ class _Reader:
             self.script(script, cwd, depth + 1, nested=True)
         for words in inner.commands:
             if self.room(depth + 1):
-                found = Command(tuple(words), inner.assignments, (), cwd, command.fed_by, True)
+                found = Command(tuple(words), inner.assignments, command.redirects, cwd, command.fed_by, True)
                 self.found.append(found)
                 self.inside(found, depth + 1)
 
@@ -201,6 +206,12 @@ class _Reader:
             name = pieces[index]
             pieces[index] = self.variables.get(name, f"${name}")
         return "".join(pieces)
+
+
+def _spoken(words: list[str], redirects: list[Redirect]) -> tuple[str, ...]:
+    """What feeds a pipe: the words of the command, or what `cat <<EOF` passes on, as an echo of it."""
+    bodies = [redirect.target for redirect in redirects if redirect.operator.startswith("<<")]
+    return ("echo", *bodies) if bodies and words[:1] == ["cat"] else tuple(words)
 
 
 def expand_home(path: str, home: str) -> str:

@@ -66,6 +66,8 @@ def _pipes_into_interpreter(command: Command) -> Danger | None:
         return Danger("pipe_to_shell", "runs what another command prints, such as a download")
     if any(_DOWNLOADS.search(word) for word in command.words):
         return Danger("pipe_to_shell", "runs what another command prints, such as a download")
+    if program in SHELLS and any(word.startswith(("$(", "`")) for word in command.words[1:]):
+        return Danger("eval_computed", "runs text that is computed first")
     return None
 
 

@@ -24,7 +24,7 @@ def words(text: str) -> list[list[str]]:
         ("( cd x; ls )", [["cd", "x"], ["ls"]]),
         ("if true; then rm a; fi", [["true"], ["rm", "a"]]),
         ("f() { rm a; }; f", [["f"], ["rm", "a"], ["f"]]),
-        ("for x in a b; do rm $x; done", [["rm", "$x"]]),
+        ("for x in a b; do rm $x; done", [["rm", "a", "b"]]),
         ("ｒｍ x", [["rm", "x"]]),
         ("echo $((1+2))", [["echo", "$((1+2))"]]),
     ],

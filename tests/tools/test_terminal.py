@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hermes_daemon.core.ports import ToolOutcome
 from hermes_daemon.core.settings import Settings, TerminalSettings, ToolOutputSettings
 from hermes_daemon.tools.terminal.exit_codes import meaning
-from hermes_daemon.tools.terminal.processes import strays
+from hermes_daemon.tools.terminal.processes import start_time, strays
 from tests.support.handed_cases import handed_case
 from tests.support.tool_context import Bench
 
@@ -230,12 +231,11 @@ def test_case_background_survives_exit(tmp_path: Path) -> None:
     )
     bench = Bench(tmp_path)
     assert bench.run("terminal", command=server, timeout=20).text.startswith("up\n")
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", int((tmp_path / "port").read_text())))  # the port is free at once
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)  # no child is left, and no zombie
+    _, pid, marker = bench.context.processes.calls[0]
+    assert strays(marker) == []
+    assert start_time(pid) == ""  # waited for: not even a zombie is left
 
 
 def test_signals_are_not_blocked_for_children(tmp_path: Path) -> None:
