@@ -141,7 +141,7 @@ class Feed:
         self._clock = clock
         self._next = ceiling + 1
         self._ceiling = ceiling
-        self._leasing: asyncio.Future[None] | None = None
+        self._leasing: asyncio.Task[None] | None = None
         self._outgoing: deque[_Slot] = deque()
         self._run: list[Emitted] = []
         self._run_chars = 0
@@ -170,21 +170,19 @@ class Feed:
         while self._next + count - 1 > self._ceiling:
             await asyncio.shield(self._lease())
 
-    def _lease(self) -> asyncio.Future[None]:
+    def _lease(self) -> asyncio.Task[None]:
         if self._leasing is None:
-            ceiling = max(self._ceiling, self._next - 1) + LEASE
-            raised = asyncio.ensure_future(
-                self._store.write(RaiseCeiling(session_id=self.session_id, ceiling=ceiling), patience=None)
-            )
-
-            def done(future: asyncio.Future[None]) -> None:
-                self._leasing = None
-                if not future.cancelled() and future.exception() is None:
-                    self._ceiling = max(self._ceiling, ceiling)
-
-            raised.add_done_callback(done)
-            self._leasing = raised
+            self._leasing = asyncio.get_running_loop().create_task(self._raise_ceiling())
         return self._leasing
+
+    async def _raise_ceiling(self) -> None:
+        """Own the next block of numbers before any of them is used."""
+        ceiling = max(self._ceiling, self._next - 1) + LEASE
+        try:
+            await self._store.write(RaiseCeiling(session_id=self.session_id, ceiling=ceiling), patience=None)
+            self._ceiling = ceiling
+        finally:
+            self._leasing = None
 
     async def post(
         self,

@@ -200,6 +200,7 @@ class _Call:
             mode=self._session.row.options.mode or settings.mode,
             grants=frozenset(self._session.grants) | frozenset(self._parts.store.grants()),
             cwd=self._session.row.cwd,
+            home=self._session.row.env.get("HOME") or self._parts.environment.get("HOME", ""),
         )
         if verdict.kind == "allow":
             return None
