@@ -188,7 +188,8 @@ class ModelCall:
             await self._observe("post_api_request", reply)
             self._account(model, request, reply.usage)
             await self._complete(reply.message)
-            return ModelReplied(reply.message, reply.stop)
+            message = reply.message if reply.message.calls else await self._fold("output", reply.message)
+            return ModelReplied(message, reply.stop)
 
     async def _complete(self, message: Message) -> None:
         """A reply that a middleware gave whole, without deltas, is shown like any other."""

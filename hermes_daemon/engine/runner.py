@@ -111,6 +111,8 @@ class Runner:
 
     async def _run(self, ended: Callable[[], None]) -> None:
         try:
+            await self.session.begin(self.report)
+            await self._observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
             while self.turn.phase != "over":
                 fact = await self._inbox.get()
@@ -295,9 +297,7 @@ class Runner:
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
         await session.feed.commit([*drafts, *requeued, Draft(ended, self.turn_id)], ops)
-        links = session.middleware.snapshot("on_session_end")
-        if links:
-            await observe(links, ended, self, self.report)
+        await self._observe("on_session_end", ended)
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:
         """Complete the items of this turn that are still open."""
@@ -349,6 +349,11 @@ class Runner:
         self.turn.phase = "over"
         await self._end(End("failed", "internal", failure))
 
+    async def _observe(self, point: str, payload: object) -> None:
+        links = self.session.middleware.snapshot(point)
+        if links:
+            await observe(links, payload, self, self.report)
+
     def report(self, link: Link, error: BaseException) -> None:
-        """A middleware failed: into the log."""
-        log.warning("%s at %s: %s", link.owner, link.point, error)
+        """A middleware of this turn failed: into the log."""
+        log.warning("turn %s: %s at %s: %s", self.turn_id, link.owner, link.point, error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -32,7 +33,8 @@ from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.questions import Questions
 from hermes_daemon.engine.runner import Runner
-from hermes_daemon.middleware.registry import Registry
+from hermes_daemon.middleware.registry import Link, Registry
+from hermes_daemon.middleware.styles import Report, transform
 from hermes_protocol.content import By, InputBlock, Message, Usage, input_parts, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
@@ -60,6 +62,7 @@ from hermes_protocol.methods import (
     TurnOptions,
 )
 
+log = logging.getLogger(__name__)
 R = TypeVar("R", bound=msgspec.Struct)
 V = TypeVar("V")
 SUBMIT_PATIENCE = 10.0
@@ -96,6 +99,8 @@ class Session:
         self.compacting = False
         self._changed = changed
         self._history: list[Message] | None = None
+        self._begun = False
+        self._shut_down = False
         self._calibrations: dict[str, Calibration] = {}
         self._sizes: dict[Message, int] = {}
         self._turn_options: dict[str, TurnOptions] = {}
@@ -147,6 +152,25 @@ class Session:
 
     def _audience(self, kind: str) -> set[str]:
         return {one.connection_id for one in self.subscribers.values() if kind in one.can_answer}
+
+    # --- middleware ---
+
+    async def begin(self, report: Report) -> None:
+        """Pass `session_start`, once for a live session, before its first model call."""
+        if not self._begun:
+            self._begun = True
+            await self._pass("session_start", report)
+
+    async def shut_down(self, report: Report) -> None:
+        """Pass `session_shutdown`, once, when the session leaves memory."""
+        if not self._shut_down:
+            self._shut_down = True
+            await self._pass("session_shutdown", report)
+
+    async def _pass(self, point: str, report: Report) -> None:
+        links = self.middleware.snapshot(point)
+        if links:
+            await transform(links, self.session_id, self, report)
 
     # --- estimates ---
 
@@ -478,6 +502,11 @@ class Session:
     async def idle(self) -> None:
         """Return when no turn runs and none is about to."""
         await self._idle.wait()
+
+
+def report_failure(link: Link, error: BaseException) -> None:
+    """A middleware failed: into the log."""
+    log.warning("%s at %s: %s", link.owner, link.point, error)
 
 
 def summary_of(row: SessionRow, model: str) -> SessionSummary:
