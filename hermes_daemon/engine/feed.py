@@ -57,14 +57,15 @@ class Emitted(msgspec.Struct, frozen=True):
 class Batch:
     """The events of one turn of the event loop. Subscribers that are in step share the very same bytes.
 
-    `prev` is the number of the event before the first; `deltas` is True when there are any.
+    `prev` is the number of the event before the first; `deltas` counts the deltas, `size` the bytes of all.
     """
 
     def __init__(self, prefix: bytes, prev: int, events: list[Emitted]) -> None:
         self.prev = prev
         self.events = events
         self.last = events[-1].seq
-        self.deltas = any(isinstance(event.data, ItemDelta) for event in events)
+        self.deltas = sum(isinstance(event.data, ItemDelta) for event in events)
+        self.size = sum(len(event.tail) for event in events)
         self._prefix = prefix
         self._joined: dict[Framing, bytes] = {}
 
