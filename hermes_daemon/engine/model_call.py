@@ -29,7 +29,7 @@ from hermes_daemon.core.ports import (
 )
 from hermes_daemon.core.records import DropItem
 from hermes_daemon.core.retry import RetryPlan, next_attempt
-from hermes_daemon.engine.feed import Draft
+from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, observe, transform

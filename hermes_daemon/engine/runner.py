@@ -18,7 +18,7 @@ from hermes_daemon.core.facts import Accepted, Began, Compacted, Fact, Interrupt
 from hermes_daemon.core.ports import Tool
 from hermes_daemon.core.records import AddMessage, Op, PutItem, PutQueue, PutSession, PutTurn, QueueRow, TurnRow
 from hermes_daemon.core.turn import Turn
-from hermes_daemon.engine.feed import Draft
+from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.model_call import ModelCall
 from hermes_daemon.engine.tool_call import run_call

@@ -28,7 +28,8 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.core.window import Calibration, message_tokens
-from hermes_daemon.engine.feed import Draft, Feed, Sink
+from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.feed import Feed, Sink
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.questions import Questions

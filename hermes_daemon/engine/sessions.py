@@ -10,7 +10,8 @@ import msgspec
 
 from hermes_daemon.core.records import DeleteSession, Op, PutSession, RaiseCeiling, SessionRow, TurnRow
 from hermes_daemon.engine import recovery
-from hermes_daemon.engine.feed import LEASE, Draft
+from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.feed import LEASE
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import (

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hermes_daemon.engine.feed import Batch, Emitted, Feed
+from hermes_daemon.engine.emitted import Batch, Emitted
+from hermes_daemon.engine.feed import Feed
 from hermes_protocol import envelope
 from hermes_protocol.framing import Framing, encode
 from hermes_protocol.methods import DesyncParams, Detail
