@@ -13,7 +13,7 @@ from hermes_daemon.middleware.registry import Registry
 
 class Parts(msgspec.Struct, frozen=True):
     """`settings` gives the settings of now; `redact` takes secrets out of text; `environment` is what a session's
-    programs start from (the daemon's own, allow-listed)."""
+    programs start from (the daemon's own, allow-listed). `fault` says why no turn may start now, "" when one may."""
 
     store: Store
     models: Models
@@ -23,3 +23,4 @@ class Parts(msgspec.Struct, frozen=True):
     redact: Callable[[str], str]
     middleware: Registry
     environment: Mapping[str, str]
+    fault: Callable[[], str] = str

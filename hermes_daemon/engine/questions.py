@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hermes_daemon.core.ports import Clock
+from hermes_daemon.core.ports import Clock, StorageError
 from hermes_daemon.core.records import CloseRequest, Op, PutRequest, RequestRow
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import Feed
@@ -30,6 +30,8 @@ from hermes_protocol.events import (
 )
 from hermes_protocol.methods import Answer
 
+ANSWER_PATIENCE = 2.0
+"""Seconds an answer waits for a disk that cannot be written before it is refused."""
 ALLOWING: frozenset[str] = frozenset({"allow_once", "allow_session", "allow_always"})
 
 
@@ -52,6 +54,7 @@ class _Open:
         self.future = future
         self.declined: set[str] = set()
         self.claimed: Resolution | None = None
+        self.abandoned = False
 
 
 class Questions:
@@ -102,22 +105,31 @@ class Questions:
 
     async def _ask(self, row: RequestOpened, timeout_s: float) -> Resolution:
         question = _Open(row, timeout_s, asyncio.get_running_loop().create_future())
-        if self.unattended_deny and not self._audience(row.kind):
-            await self._announce(question)
-            return await self._resolve(question, Resolution("policy"))
-        await self._announce(question)
-        self.audience_changed()
         try:
+            await self._announce(question)
+            if self.unattended_deny and not self._audience(row.kind):
+                return await self._resolve(question, Resolution("policy"))
+            self.audience_changed()
             return await asyncio.shield(question.future)
         except asyncio.CancelledError:
+            question.abandoned = True
             if question.claimed is None:
                 await self._resolve(question, Resolution("interrupted"))
             raise
 
     async def _announce(self, question: _Open) -> None:
+        """Open it. It counts as open from the moment its event is delivered, not a turn of the loop later: a snapshot
+        taken in between would miss it."""
         row = question.row
-        await self._feed.commit([Draft(row, row.turn_id, row.item_id)], [PutRequest(row=RequestRow(request=row))])
-        self._open[row.request_id] = question
+        opened = [Draft(row, row.turn_id, row.item_id)]
+        _, written = await self._feed.post(opened, [PutRequest(row=RequestRow(request=row))], durable=True)
+        written = asyncio.ensure_future(written)
+        written.add_done_callback(lambda done: self._opened(question, done))
+        await asyncio.shield(written)
+
+    def _opened(self, question: _Open, written: asyncio.Future[None]) -> None:
+        if not written.cancelled() and written.exception() is None and question.claimed is None:
+            self._open[question.row.request_id] = question
 
     # --- answers ---
 
@@ -132,8 +144,12 @@ class Questions:
         if answer.decline:
             return await self._decline(question, connection_id)
         resolution = _permission_answer(question.row, answer, by)
-        seq = await self._settle(question, resolution, lambda seq: receipt(seq, resolution.outcome))
-        return seq, resolution.outcome
+        self._claim(question, resolution)
+        settling = asyncio.ensure_future(
+            self._settle(question, resolution, lambda seq: receipt(seq, resolution.outcome), ANSWER_PATIENCE)
+        )
+        settling.add_done_callback(_no_news)
+        return await asyncio.shield(settling), resolution.outcome  # a client that leaves has answered all the same
 
     def _raise_gone(self, request_id: str, question: _Open | None) -> None:
         resolution = question.claimed if question else self._resolved.get(request_id)
@@ -176,15 +192,20 @@ class Questions:
     # --- ending ---
 
     async def _resolve(self, question: _Open, resolution: Resolution) -> Resolution:
-        await self._settle(question, resolution, lambda _: ())
+        self._claim(question, resolution)
+        await self._settle(question, resolution, lambda _: (), None)
         return resolution
 
-    async def _settle(self, question: _Open, resolution: Resolution, ops: Callable[[int], Sequence[Op]]) -> int:
-        """Compare and set: the first to come here wins; the event is committed before anything depends on it."""
+    def _claim(self, question: _Open, resolution: Resolution) -> None:
+        """Compare and set: the first to come here wins."""
         if question.claimed is not None:
             self._raise_gone(question.row.request_id, question)
         question.claimed = resolution
         self._stop_timer(question)
+
+    async def _settle(self, question: _Open, resolution: Resolution, ops: Callable[[int], Sequence[Op]],
+                      patience: float | None) -> int:  # fmt: skip
+        """Commit the event, then let go who waits. When it cannot be written the question is open again."""
         row = question.row
         data = RequestResolved(
             row.request_id, resolution.outcome, resolution.by, self._clock.now(), resolution.feedback
@@ -193,12 +214,18 @@ class Questions:
             seq = await self._feed.commit(
                 [Draft(data, row.turn_id, row.item_id)],
                 lambda seq: [CloseRequest(request_id=row.request_id), *ops(seq)],
+                patience=patience,
             )
-        finally:
-            self._open.pop(row.request_id, None)
-            self._resolved[row.request_id] = resolution
-            if len(self._resolved) > 1000:
-                self._resolved.pop(next(iter(self._resolved)))
+        except StorageError:
+            question.claimed = None
+            if question.abandoned:
+                self._background(self._resolve(question, Resolution("interrupted")))
+            self.audience_changed()
+            raise
+        self._open.pop(row.request_id, None)
+        self._resolved[row.request_id] = resolution
+        if len(self._resolved) > 1000:
+            self._resolved.pop(next(iter(self._resolved)))
         if not question.future.done():
             question.future.set_result(resolution)
         return seq

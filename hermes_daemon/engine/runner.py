@@ -15,8 +15,8 @@ import msgspec
 
 from hermes_daemon.core.effects import CallModel, Compact, Effect, End, Record, RunTools, Settle
 from hermes_daemon.core.facts import Accepted, Began, Compacted, Fact, Interrupted, SentBack, Steered, ToolReturned
-from hermes_daemon.core.ports import Tool
-from hermes_daemon.core.records import AddMessage, Op, PutItem, PutQueue, PutSession, PutTurn, QueueRow, TurnRow
+from hermes_daemon.core.ports import StorageError, Tool
+from hermes_daemon.core.records import AddMessage, Op, PutItem, PutSession, PutTurn, TurnRow
 from hermes_daemon.core.turn import Turn
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
@@ -30,7 +30,6 @@ from hermes_protocol.events import (
     Failure,
     ItemCompleted,
     ItemStarted,
-    QueueChanged,
     QueueEntry,
     ToolCallItem,
     TurnCount,
@@ -67,6 +66,8 @@ class Runner:
         self.occupancy: float | None = None
         self.dropped: tuple[str, ...] = ()
         self.forced = False
+        self.ended = False
+        self._ending = False
         self.stopping = False
         self.started_at = session.parts.clock.now()
         settings = session.parts.settings().agent
@@ -94,9 +95,19 @@ class Runner:
         self._steers[id(message)] = entry
         self._inbox.put_nowait(Steered(message))
 
+    def drop(self, texts: tuple[str, ...]) -> None:
+        """The queue was cleared, with the steering that no model call has taken yet."""
+        self.dropped = texts
+        self._steers.clear()
+
+    @property
+    def over(self) -> bool:
+        """True when nothing more enters the turn; its end may still be on its way to the disk."""
+        return self.turn.phase == "over"
+
     def interrupt(self, reason: str) -> bool:
         """Ask the turn to stop. False when it is already ending."""
-        if self.stopping or self.turn.phase == "over":
+        if self.stopping or self.over:
             return False
         self.stopping = True
         self._inbox.put_nowait(Stop(reason))
@@ -114,7 +125,7 @@ class Runner:
             await self.session.begin(self.report)
             await self._observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
-            while self.turn.phase != "over":
+            while not self.over:
                 fact = await self._inbox.get()
                 if isinstance(fact, Stop):
                     await self._stop(fact)
@@ -165,6 +176,14 @@ class Runner:
 
     async def _record(self, message: Message) -> None:
         """Make a message durable together with the items it completes."""
+        if message.role == "user" and message.item_id is not None:
+            async with self.session.lock:  # steering leaves the queue
+                if id(message) in self._steers:
+                    await self._write(message)
+        else:
+            await self._write(message)
+
+    async def _write(self, message: Message) -> None:
         drafts, ops = self._items_of(message)
         ops.append(AddMessage(session_id=self.session.session_id, message=message, turn_id=self.turn_id))
         ops = [*self._blobs, *ops]
@@ -220,8 +239,8 @@ class Runner:
             by=entry.by,
         )
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
-        self.session.queue = [other for other in self.session.queue if other.queue_id != entry.queue_id]
-        queue_draft, queue_op = self._queue_change()
+        left = [other for other in self.session.queue if other.queue_id != entry.queue_id]
+        queue_draft, queue_op = self.session.change_queue(left)
         drafts = [
             Draft(TurnSteered(self.turn_id, entry.queue_id, item.item_id), self.turn_id),
             Draft(ItemStarted(started), self.turn_id, item.item_id),
@@ -229,14 +248,6 @@ class Runner:
             queue_draft,
         ]
         return drafts, [PutItem(session_id=self.session.session_id, item=item), queue_op]
-
-    def _queue_change(self) -> tuple[Draft, Op]:
-        session = self.session
-        session.queue_rev += 1
-        row = QueueRow(
-            session_id=session.session_id, entries=tuple(session.queue), rev=session.queue_rev, paused=session.paused
-        )
-        return Draft(QueueChanged(row.entries, row.rev, row.paused)), PutQueue(row=row)
 
     async def _run_tools(self, effect: RunTools) -> None:
         last = len(effect.calls) - 1
@@ -273,6 +284,18 @@ class Runner:
 
     async def _end(self, end: End) -> None:
         """Close what is open, requeue late steering, and say that the turn is over: one transaction."""
+        self._ending = True
+        async with self.session.lock:
+            ended, written = await self._post_end(end)
+        written = asyncio.ensure_future(written)
+        written.add_done_callback(self._gone)
+        await asyncio.shield(written)
+        await self._observe("on_session_end", ended)
+
+    def _gone(self, written: asyncio.Future[None]) -> None:
+        self.ended = not written.cancelled() and written.exception() is None
+
+    async def _post_end(self, end: End) -> tuple[TurnEnded, Awaitable[None]]:
         session = self.session
         drafts, ops = self._left_open()
         requeued, requeue_ops = self._requeue_steers()
@@ -296,8 +319,8 @@ class Runner:
             usage=self.usage,
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
-        await session.feed.commit([*drafts, *requeued, Draft(ended, self.turn_id)], ops)
-        await self._observe("on_session_end", ended)
+        _, written = await session.feed.post([*drafts, *requeued, Draft(ended, self.turn_id)], ops, durable=True)
+        return ended, written
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:
         """Complete the items of this turn that are still open."""
@@ -327,17 +350,18 @@ class Runner:
         ]
 
     def _requeue_steers(self) -> tuple[list[Draft], list[Op]]:
-        entries = [self._steers.pop(id(message)) for message in self.turn.steers if id(message) in self._steers]
+        entries = list(self._steers.values())
+        self._steers.clear()
         if not entries:
             return [], []
         session = self.session
         late = {entry.queue_id for entry in entries}
         turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in entries]
-        session.queue = [*turned, *(entry for entry in session.queue if entry.queue_id not in late)]
+        queue = [*turned, *(entry for entry in session.queue if entry.queue_id not in late)]
         drafts = [
             Draft(TurnSteerRequeued(self.turn_id, entry.queue_id, entry.turn_id), self.turn_id) for entry in turned
         ]
-        draft, op = self._queue_change()
+        draft, op = session.change_queue(queue)
         return [*drafts, draft], [op]
 
     async def _crashed(self, error: Exception) -> None:
@@ -345,9 +369,15 @@ class Runner:
         log.error("turn %s failed, incident %s", self.turn_id, incident, exc_info=error)
         for task in list(self._tasks):
             task.cancel()
+        self.session.forget_history()
+        if self._ending:  # not even the end could be written: the next start ends the turn as lost
+            return
         failure = Failure("internal", f"a bug ended this turn; incident {incident} is in the log")
         self.turn.phase = "over"
-        await self._end(End("failed", "internal", failure))
+        try:
+            await self._end(End("failed", "internal", failure))
+        except StorageError as unwritten:
+            log.error("turn %s: its end cannot be written: %s", self.turn_id, unwritten)
 
     async def _observe(self, point: str, payload: object) -> None:
         links = self.session.middleware.snapshot(point)

@@ -310,11 +310,15 @@ class Daemon:
                 except TimeoutError:
                     log.warning("turns were still running after %.0f s", limit)
         self._announce("stopping", reason, None)
-        if self.room is not None:
-            await self.room.close("the daemon is stopping")
-        for connection in list(self.connections.values()):
-            connection.close()
-        self.stopped.set()
+        try:
+            if self.room is not None:
+                await self.room.close("the daemon is stopping")
+        except Exception as error:  # a room that cannot be closed must not keep the process alive
+            log.error("not everything could be closed: %s", error, exc_info=error)
+        finally:
+            for connection in list(self.connections.values()):
+                connection.close()
+            self.stopped.set()
 
     def _announce(self, state: State, reason: str, deadline_s: float | None) -> None:
         self.state = state

@@ -19,6 +19,7 @@ from hermes_protocol.events import AnyItem
 from hermes_protocol.methods import InFlight, OpenTurn, Snapshot, SubscribeParams, SubscribeResult
 
 REPLAY_BYTES: Final = 4 * 1_048_576
+WRITE_SECONDS: Final = 2.0
 
 
 class EngineRoom:
@@ -98,15 +99,24 @@ class EngineRoom:
         await asyncio.gather(*(session.idle() for session in self.sessions.live))
 
     async def close(self, reason: str) -> None:
-        """Interrupt what runs, write what is to be written, close the rooms."""
-        await self.sessions.interrupt_all(reason)
-        await self._close_rooms()
+        """Interrupt what runs, write what is to be written, close the rooms. Bounded in time: what cannot be written
+        meanwhile is closed at the next start."""
+        limit_s = self.parts.settings().agent.interrupt_grace_s + WRITE_SECONDS
+        try:
+            await self.sessions.interrupt_all(reason, limit_s)
+        finally:
+            await self._close_rooms()
 
     # --- subscriptions ---
 
     async def subscribe(self, connection: Connection, params: SubscribeParams) -> SubscribeResult:
-        """Snapshot or replay, and registration, in one step: no event falls between (protocol section 5)."""
+        """Snapshot or replay, and registration, in one step of the session's mailbox: no event falls between, and
+        what the session knows of itself is what its events have said (protocol section 5)."""
         session = self.sessions.get(params.session_id)
+        async with session.lock:
+            return await self._subscribe(connection, session, params)
+
+    async def _subscribe(self, connection: Connection, session: Session, params: SubscribeParams) -> SubscribeResult:
         self.unsubscribe(connection, params.session_id)
         await session.feed.drained()
         hello = connection.hello
@@ -172,7 +182,7 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     items.reverse()
     older = items[0].item_id if items and page and (page.next_cursor or len(items) < len(page.rows)) else None
     inflight = tuple(InFlight(item.item, item.field, item.text, item.length) for item in session.feed.open.values())
-    runner = session.runner
+    runner = session.turn
     turn = OpenTurn(runner.turn_id, runner.started_at, runner.input) if runner else None
     return Snapshot(
         summary=session.summary(),
