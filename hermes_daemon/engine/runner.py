@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.model_call import ModelCall
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
-from hermes_daemon.middleware.styles import decide, observe
+from hermes_daemon.middleware.styles import decide, observe, transform
 from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_parts, input_text
 from hermes_protocol.events import (
     AnyItem,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.session import Session
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -112,7 +113,7 @@ class Runner:
     async def _run(self, ended: Callable[[], None]) -> None:
         try:
             await self.session.begin(self.report)
-            await self._observe("on_turn_start", self.input)
+            await self.observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
             while self.turn.phase != "over":
                 fact = await self._inbox.get()
@@ -297,7 +298,7 @@ class Runner:
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
         await session.feed.commit([*drafts, *requeued, Draft(ended, self.turn_id)], ops)
-        await self._observe("on_session_end", ended)
+        await self.observe("on_session_end", ended)
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:
         """Complete the items of this turn that are still open."""
@@ -349,7 +350,13 @@ class Runner:
         self.turn.phase = "over"
         await self._end(End("failed", "internal", failure))
 
-    async def _observe(self, point: str, payload: object) -> None:
+    async def fold(self, point: str, value: T) -> T:
+        """Pass a transform point: the caller's own object when nobody registered."""
+        links = self.session.middleware.snapshot(point)
+        return await transform(links, value, self, self.report) if links else value
+
+    async def observe(self, point: str, payload: object) -> None:
+        """Pass an observe point."""
         links = self.session.middleware.snapshot(point)
         if links:
             await observe(links, payload, self, self.report)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -18,13 +17,12 @@ from hermes_daemon.core.decision import Verdict, judge
 from hermes_daemon.core.facts import ToolReturned
 from hermes_daemon.core.ports import Rejected, Tool, ToolOutcome
 from hermes_daemon.core.records import PutBlob, PutGrant
-from hermes_daemon.core.settings import Settings
+from hermes_daemon.engine.call_context import MAX_INLINE, CallContext
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
-from hermes_daemon.engine.processes import SessionProcesses
 from hermes_daemon.engine.questions import ALLOWING, Resolution
-from hermes_daemon.engine.shown import LineRedactor, clip
-from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, decide, observe, transform
+from hermes_daemon.engine.shown import clip
+from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, decide
 from hermes_protocol.content import ToolCall
 from hermes_protocol.events import AnyItem, BlobRef, Output, ToolCallAsk, ToolCallItem
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.runner import Runner
 
 log = logging.getLogger(__name__)
-MAX_INLINE = 65_536
 
 Status = Literal["completed", "failed", "cancelled"]
 
@@ -43,32 +40,6 @@ class Operation(msgspec.Struct, frozen=True):
     call_id: str
     name: str
     args: dict[str, Any]
-
-
-class CallContext:
-    """ports.ToolContext for one call."""
-
-    def __init__(self, runner: Runner, call_id: str, growing: Growing, settings: Settings) -> None:
-        session = runner.session
-        self.session_id = session.session_id
-        self.turn_id = runner.turn_id
-        self.call_id = call_id
-        self.cwd = session.row.cwd
-        self.env: Mapping[str, str] = {**session.parts.environment, **session.row.env}
-        self.settings = settings
-        self.processes = SessionProcesses(session.parts.store, session.session_id)
-        self._growing = growing
-        self._lines = LineRedactor(session.parts.redact)
-
-    def progress(self, text: str) -> None:
-        """Show more output. Past the inline limit nothing more is streamed: the result holds head and tail."""
-        if self._growing.length < MAX_INLINE and (shown := self._lines.feed(text)):
-            self._growing.say(shown)
-
-    def finish(self) -> None:
-        """Show what was held back because its line was not finished."""
-        if self._growing.length < MAX_INLINE and (rest := self._lines.rest()):
-            self._growing.say(rest)
 
 
 async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned:
@@ -123,7 +94,7 @@ class _Call:
             await self._begin()
             return _refusal(f"{self._call.name}: {rejected}"), "failed"
         try:
-            operation = await self._fold("tool_request", operation)
+            operation = await self._runner.fold("tool_request", operation)
             operation, tool = self._rechecked(operation, tool)
             blocked, operation = await self._policy(operation)
             operation, tool = self._rechecked(operation, tool)
@@ -133,10 +104,10 @@ class _Call:
         await self._begin(tool, operation)
         refused = blocked or await self._approved(tool, operation)
         outcome = refused or await self._execute(tool, operation)
-        await self._observe("post_tool_call", outcome)
-        await self._observe("post_tool_call_settled", outcome)
+        await self._runner.observe("post_tool_call", outcome)
+        await self._runner.observe("post_tool_call_settled", outcome)
         outcome = self._cleaned(outcome)
-        changed = await self._fold("tool_result", outcome)
+        changed = await self._runner.fold("tool_result", outcome)
         if changed is not outcome:
             outcome = self._cleaned(changed)
         return outcome, "failed" if outcome.is_error else "completed"
@@ -206,9 +177,9 @@ class _Call:
             return None
         if verdict.kind == "deny":
             return _refusal(f"Refused: {verdict.reason} This will not be run; do not try another way to the same end.")
-        await self._observe("pre_approval_request", operation)
+        await self._runner.observe("pre_approval_request", operation)
         resolution = await self._ask(verdict, settings.timeout)
-        await self._observe("post_approval_response", resolution)
+        await self._runner.observe("post_approval_response", resolution)
         await self._grant(verdict, resolution)
         return None if resolution.outcome in ALLOWING else _refusal(_denial(resolution))
 
@@ -290,15 +261,6 @@ class _Call:
         self._runner.keep(put)
         head, tail = clip(text, MAX_INLINE // 4)
         return Output(head=head, tail=tail, blob=blob)
-
-    async def _fold(self, point: str, value: Any) -> Any:
-        links = self._session.middleware.snapshot(point)
-        return await transform(links, value, self._runner, self._runner.report) if links else value
-
-    async def _observe(self, point: str, payload: object) -> None:
-        links = self._session.middleware.snapshot(point)
-        if links:
-            await observe(links, payload, self._runner, self._runner.report)
 
 
 def _refusal(text: str) -> ToolOutcome:
