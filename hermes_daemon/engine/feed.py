@@ -7,13 +7,14 @@ delivered at once and journaled in runs (protocol G8); nothing that follows them
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
-from hermes_daemon.core.ports import Clock, Store
+from hermes_daemon.core.ports import Clock, StorageError, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
 from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
 from hermes_protocol.events import ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
@@ -22,6 +23,7 @@ LEASE: Final = 1024
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
 MERGED_KEPT: Final = 8
+BARRIER_SECONDS: Final = 1.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -32,13 +34,15 @@ class Sink(Protocol):
 
 
 class _Slot:
-    """Events waiting for their commit. A dropped slot gives its numbers up."""
+    """Events waiting for their commit, which makes the numbers up to `ceiling` ours; 0 for events that wait for nothing
+    but those before them. A dropped slot gives its numbers up."""
 
-    __slots__ = ("dropped", "events", "ready")
+    __slots__ = ("ceiling", "dropped", "events", "ready")
 
-    def __init__(self, events: list[Emitted], ready: bool) -> None:
+    def __init__(self, events: list[Emitted], ceiling: int = 0) -> None:
         self.events = events
-        self.ready = ready
+        self.ceiling = ceiling
+        self.ready = not ceiling
         self.dropped = False
 
 
@@ -87,6 +91,7 @@ class Feed:
     def _lease(self) -> asyncio.Task[None]:
         if self._leasing is None:
             self._leasing = asyncio.get_running_loop().create_task(self._raise_ceiling())
+            self._leasing.add_done_callback(_seen)
         return self._leasing
 
     async def _raise_ceiling(self) -> None:
@@ -94,7 +99,7 @@ class Feed:
         ceiling = max(self._ceiling, self._next - 1) + LEASE
         try:
             await self._store.write(RaiseCeiling(session_id=self.session_id, ceiling=ceiling), patience=None)
-            self._ceiling = ceiling
+            self._ceiling = max(self._ceiling, ceiling)
         finally:
             self._leasing = None
 
@@ -109,16 +114,20 @@ class Feed:
         """Number the drafts and hand them to the store together with `ops`, in one transaction.
 
         Gives the last number and an awaitable for the commit (StorageError when it failed and nothing happened).
-        Waits only when numbers have run out. `ops` may be a function of the last number (receipts carry it).
+        Never waits: when numbers have run out, their lease is part of the transaction. `ops` may be a function of the
+        last number (receipts carry it).
         """
-        await self.room(len(drafts))
         self.flush_run()
         ts = self._clock.now()
         events = [self._number(draft, ts) for draft in drafts]
         seq = events[-1].seq if events else self._next - 1
         rows = tuple(self._row(event) for event in events)
-        made = ops(seq) if callable(ops) else ops
-        slot = _Slot(events, ready=False)
+        made = tuple(ops(seq) if callable(ops) else ops)
+        ceiling = self._ceiling
+        if seq > ceiling:
+            ceiling, durable = seq + LEASE, True
+            made = (RaiseCeiling(session_id=self.session_id, ceiling=ceiling), *made)
+        slot = _Slot(events, ceiling)
         self._outgoing.append(slot)
         written = asyncio.ensure_future(
             self._store.write(*made, AddEvents(rows=rows), durable=durable, patience=patience)
@@ -148,7 +157,7 @@ class Feed:
         data = ItemDelta(field, text, offset)
         event = self._number(Draft(data, turn_id, item_id), self._clock.now())
         if self._outgoing:
-            self._outgoing.append(_Slot([event], ready=True))
+            self._outgoing.append(_Slot([event]))
         else:
             self._deliver(event)
         self._run.append(event)
@@ -201,6 +210,8 @@ class Feed:
     def _settled(self, slot: _Slot, future: asyncio.Future[None]) -> None:
         if future.cancelled() or future.exception() is not None:
             slot.dropped = True
+        else:
+            self._ceiling = max(self._ceiling, slot.ceiling)
         slot.ready = True
         while self._outgoing and self._outgoing[0].ready:
             done = self._outgoing.popleft()
@@ -285,6 +296,14 @@ class Feed:
             await arrived
 
     async def drained(self) -> None:
-        """Return when everything posted so far is committed and delivered (or was given up)."""
+        """Return when everything posted so far is committed and delivered, or given up; soon also when nothing can be
+        written now, so that a full disk keeps nobody from looking."""
         self.flush_run()
-        await self._store.write(durable=False, patience=None)
+        with contextlib.suppress(StorageError):
+            await self._store.write(durable=False, patience=BARRIER_SECONDS)
+
+
+def _seen(leasing: asyncio.Task[None]) -> None:
+    """Whoever waits for numbers gets the error; a lease made ahead of need is tried again when there is need."""
+    if not leasing.cancelled():
+        leasing.exception()
