@@ -86,6 +86,7 @@ class Session:
         self.feed = Feed(row.session_id, row.epoch, parts.store, parts.clock, ceiling=row.ceiling, head=head)
         self.middleware = Registry(parts.middleware)
         self.grants: set[str] = set()
+        self.told: set[str] = set()
         self.lock = asyncio.Lock()
         self.runner: Runner | None = None
         self.queue: list[QueueEntry] = list(queue.entries) if queue else []
