@@ -30,6 +30,7 @@ from hermes_protocol.events import (
     Failure,
     ItemCompleted,
     ItemStarted,
+    Notice,
     QueueChanged,
     QueueEntry,
     ToolCallItem,
@@ -112,6 +113,7 @@ class Runner:
 
     async def _run(self, ended: Callable[[], None]) -> None:
         try:
+            await self._tell_problems()
             await self.session.begin(self.report)
             await self.observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
@@ -125,6 +127,15 @@ class Runner:
             await self._crashed(error)
         finally:
             ended()
+
+    async def _tell_problems(self) -> None:
+        """Say what is wrong with the configuration, once in a session: its values are not the ones in the file."""
+        session = self.session
+        fresh = [text for text in session.parts.problems() if text not in session.told]
+        if fresh:
+            session.told.update(fresh)
+            notices = [Notice("warning", session.parts.redact(text), "config.problem") for text in fresh]
+            await session.feed.post([Draft(notice, self.turn_id) for notice in notices])
 
     async def _perform_all(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

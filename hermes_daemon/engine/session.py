@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from hermes_daemon.core import history as laws
 from hermes_daemon.core.records import (
     AddMessage,
     Op,
@@ -66,6 +67,8 @@ from hermes_protocol.methods import (
 log = logging.getLogger(__name__)
 R = TypeVar("R", bound=msgspec.Struct)
 V = TypeVar("V")
+log = logging.getLogger(__name__)
+TOLD_REPAIRS = 20
 SUBMIT_PATIENCE = 10.0
 
 
@@ -90,6 +93,7 @@ class Session:
         self.feed = Feed(row.session_id, row.epoch, parts.store, parts.clock, ceiling=row.ceiling, head=head)
         self.middleware = Registry(parts.middleware)
         self.grants: set[str] = set()
+        self.told: set[str] = set()
         self.lock = asyncio.Lock()
         self.runner: Runner | None = None
         self.queue: list[QueueEntry] = list(queue.entries) if queue else []
@@ -137,9 +141,14 @@ class Session:
 
     @property
     def history(self) -> list[Message]:
-        """The live history, read from the store when first needed."""
+        """The live history, read from the store when first needed. Its faults stay and are told; what is sent is
+        repaired."""
         if self._history is None:
             self._history = list(self.parts.store.messages(self.session_id))
+            _, notes = laws.repair(self._history)
+            if notes:
+                told = self.parts.redact("; ".join(notes[:TOLD_REPAIRS]))
+                log.warning("%s: the stored history is repaired when it is sent: %s", self.session_id, told)
         return self._history
 
     def summary(self) -> SessionSummary:
@@ -291,7 +300,8 @@ class Session:
         )
 
     def _run(self, turn_id: str, input: tuple[InputBlock, ...], message: Message, options: TurnOptions) -> None:
-        self.history.append(message)
+        if self._history is not None:  # else it is read when it is needed, with this message in it
+            self._history.append(message)
         self._idle.clear()
         self.runner = Runner(self, turn_id, input, options)
         self.runner.start(self._ended)

@@ -208,6 +208,8 @@ class Daemon:
     def status(self) -> StatusResult:
         """What `hermes daemon status` shows."""
         room, identity = self.room, self.identity
+        if room is not None:
+            room.freshen()
         holders = self.holders()
         return StatusResult(
             pid=os.getpid(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -18,6 +19,7 @@ from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import AnyItem
 from hermes_protocol.methods import InFlight, OpenTurn, Snapshot, SubscribeParams, SubscribeResult
 
+log = logging.getLogger(__name__)
 REPLAY_BYTES: Final = 4 * 1_048_576
 
 
@@ -44,9 +46,19 @@ class EngineRoom:
 
     def reload(self) -> Reload:
         """Read the configuration again; a broken one changes nothing."""
-        reloaded = self.configuration.reload()
+        return self._taken(self.configuration.reload())
+
+    def freshen(self) -> None:
+        """Take over what was changed in the configuration's files, before something is done by it."""
+        reloaded = self.configuration.freshen()
+        if reloaded is not None:
+            self._taken(reloaded)
+
+    def _taken(self, reloaded: Reload) -> Reload:
         if not reloaded.errors:
             self._apply_settings()
+        for problem in (*reloaded.errors, *reloaded.warnings):
+            log.warning("%s", self.parts.redact(str(problem)))
         return reloaded
 
     # --- what is going on ---

@@ -88,12 +88,14 @@ async def middleware(connection: Connection, params: ToolListParams) -> Middlewa
 
 async def models(connection: Connection, params: ModelsParams) -> ModelsResult:
     """The models there are; `probe` asks the endpoints."""
+    connection.daemon.engine.freshen()
     catalog = connection.daemon.engine.parts.models
     return ModelsResult(await catalog.rows(params.probe), catalog.default())
 
 
 async def config_get(connection: Connection, params: ConfigGetParams) -> ConfigGetResult:
     """A setting and where it comes from."""
+    connection.daemon.engine.freshen()
     try:
         value, source = connection.daemon.engine.configuration.get(params.path)
     except Refused as refused:

@@ -34,6 +34,7 @@ from hermes_protocol.methods import (
 async def create(connection: Connection, params: CreateParams) -> CreateResult:
     """Durable before the answer."""
     writable(connection)
+    connection.daemon.engine.freshen()
     return await connection.daemon.engine.sessions.create(params, connection.by())
 
 

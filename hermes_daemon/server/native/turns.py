@@ -27,6 +27,7 @@ from hermes_protocol.methods import (
 async def submit(connection: Connection, params: SubmitParams) -> SubmitResult:
     """Admission only: the turn runs on its own."""
     writable(connection)
+    connection.daemon.engine.freshen()
     session = connection.daemon.engine.sessions.get(params.session_id)
     return await session.submit(params, connection.by())
 
