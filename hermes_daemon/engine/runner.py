@@ -33,6 +33,7 @@ from hermes_protocol.events import (
     Notice,
     QueueChanged,
     QueueEntry,
+    SessionUpdated,
     ToolCallItem,
     TurnCount,
     TurnEnded,
@@ -308,7 +309,8 @@ class Runner:
             usage=self.usage,
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
-        await session.feed.commit([*drafts, *requeued, Draft(ended, self.turn_id)], ops)
+        updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
+        await session.feed.commit([*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops)
         await self.observe("on_session_end", ended)
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:

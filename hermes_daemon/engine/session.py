@@ -151,10 +151,10 @@ class Session:
                 log.warning("%s: the stored history is repaired when it is sent: %s", self.session_id, told)
         return self._history
 
-    def summary(self) -> SessionSummary:
-        """The row that lists show, with what only a live session knows."""
+    def summary(self, row: SessionRow | None = None) -> SessionSummary:
+        """The row that lists show (this one, or what it is about to become), with what only a live session knows."""
         return msgspec.structs.replace(
-            summary_of(self.row, self.model),
+            summary_of(row or self.row, self.model),
             state=self.state,
             open_requests=len(self.questions.rows),
             clients=len(self.subscribers),
@@ -271,17 +271,19 @@ class Session:
             result = SubmitResult("started", turn_id, seq, item.item_id)
             return (*self._begin_ops(turn_id, item, message, row), *receipt(result))
 
-        seq = await self.feed.commit(self._begin_drafts(turn_id, item, by), ops, patience=SUBMIT_PATIENCE)
+        seq = await self.feed.commit(self._begin_drafts(turn_id, item, by, row), ops, patience=SUBMIT_PATIENCE)
         self.row = row
         self._run(turn_id, params.input, message, params.options)
         return SubmitResult("started", turn_id, seq, item.item_id)
 
-    def _begin_drafts(self, turn_id: str, item: UserMessage, by: By) -> list[Draft]:
+    def _begin_drafts(self, turn_id: str, item: UserMessage, by: By, row: SessionRow) -> list[Draft]:
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
+        titled = [Draft(SessionUpdated(self.summary(row)))] if row.title != self.row.title else []
         return [
             Draft(TurnStarted(turn_id, item.input, by, self.model), turn_id),
             Draft(ItemStarted(started), turn_id, item.item_id),
             Draft(ItemCompleted(item), turn_id, item.item_id),
+            *titled,
         ]
 
     def _begin_ops(self, turn_id: str, item: UserMessage, message: Message, row: SessionRow) -> tuple[Op, ...]:
@@ -323,7 +325,7 @@ class Session:
             entry, *rest = self.queue
             item, message = self._user_item(entry.turn_id, entry.input, entry.by)
             row = self._touched(title=self.row.title or _title(item.text))
-            drafts = [*self._begin_drafts(entry.turn_id, item, entry.by), self._queue_draft(rest)]
+            drafts = [*self._begin_drafts(entry.turn_id, item, entry.by, row), self._queue_draft(rest)]
             ops = (*self._begin_ops(entry.turn_id, item, message, row), self._queue_op(rest))
             await self.feed.commit(drafts, ops)
             self.row = row

@@ -57,7 +57,6 @@ async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned
         title=call.name,
         args=redact(call.arguments),
     )
-    started = session.parts.clock.monotonic()
     work = _Call(runner, call, item)
     try:
         outcome, status = await work.run(cut)
@@ -70,8 +69,7 @@ async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned
             _refusal(f"The tool failed ({type(error).__name__}: {redact(str(error))}; {incident})."),
             "failed",
         )
-    elapsed = int((session.parts.clock.monotonic() - started) * 1000)
-    runner.finished[call.call_id] = work.completed(outcome, status, elapsed)
+    runner.finished[call.call_id] = work.completed(outcome, status)
     return ToolReturned(call.call_id, outcome.text, outcome.is_error)
 
 
@@ -85,6 +83,7 @@ class _Call:
         self._call = call
         self._item = item
         self._growing: Growing | None = None
+        self._began: float | None = None
 
     async def run(self, cut: bool) -> tuple[ToolOutcome, Status]:
         """The outcome as the model reads it, and the item's status."""
@@ -205,6 +204,7 @@ class _Call:
 
     async def _execute(self, tool: Tool, operation: Operation) -> ToolOutcome:
         assert self._growing is not None
+        self._began = self._parts.clock.monotonic()
         context = CallContext(self._runner, self._call.call_id, self._growing, self._parts.settings())
         links = self._session.middleware.snapshot("tool_execution")
         try:
@@ -232,9 +232,10 @@ class _Call:
 
     # --- what clients see of it ---
 
-    def completed(self, outcome: ToolOutcome, status: Status, elapsed: int) -> tuple[AnyItem, ...]:
+    def completed(self, outcome: ToolOutcome, status: Status) -> tuple[AnyItem, ...]:
         """The finished item, and one item for each file that changed."""
         now = self._parts.clock.now()
+        ran = None if self._began is None else int((self._parts.clock.monotonic() - self._began) * 1000)
         text = outcome.text if outcome.shown is None else outcome.shown
         item = msgspec.structs.replace(
             self._item,
@@ -243,7 +244,7 @@ class _Call:
             output=self._output(text),
             exit_code=outcome.exit_code,
             error=outcome.text if outcome.is_error else None,
-            duration_ms=elapsed,
+            duration_ms=ran,
         )
         changes = (
             msgspec.structs.replace(change, item_id=new_id("item"), turn_id=self._runner.turn_id, status="completed",
