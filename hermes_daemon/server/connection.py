@@ -16,6 +16,7 @@ import msgspec
 from hermes_daemon.core.ports import Refused, Rejected, StorageError, Unavailable
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.server.outbox import Outbox, Subscription
+from hermes_daemon.server.peers import is_ours
 from hermes_protocol import envelope
 from hermes_protocol.content import By
 from hermes_protocol.envelope import Answer, Batch, Call, Fault, Id, Note, Single
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 MAX_IN_FLIGHT: Final = 64
 STUCK_SECONDS: Final = 30.0
 WRITE_HIGH: Final = 262_144
+HANG_UP_SECONDS: Final = 1.0
 
 Handler = Callable[[Any, Any], Awaitable[msgspec.Struct]]
 _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
@@ -56,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
         self._stuck: asyncio.TimerHandle | None = None
         self._closed = False
+        self._deaf = False
         self._after: list[Callable[[], object]] = []
 
     # --- asyncio.Protocol ---
@@ -64,10 +67,15 @@ class Connection(asyncio.Protocol):
         """The socket is there."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's does not inherit
         self._transport.set_write_buffer_limits(high=WRITE_HIGH)
+        if self.transport_name == "unix" and not is_ours(transport.get_extra_info("socket")):
+            self._broken_off(ProtocolError("auth_failed", "this daemon serves the user who started it"))
+            return
         self.daemon.connected(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: serve every message that is complete now."""
+        if self._deaf:
+            return
         framing = self._decoder.framing
         for frame in self._decoder.feed(data):
             if framing is None and self._decoder.framing is not None:
@@ -126,8 +134,16 @@ class Connection(asyncio.Protocol):
     def _broken(self, frame: Broken) -> None:
         if self._decoder.framing in (None, Framing.HTTP):
             self.outbox.framing = Framing.NEWLINE
-        self._error(None, ProtocolError("parse", frame.reason))
-        self.close()
+        self._broken_off(ProtocolError("parse", frame.reason))
+
+    def _broken_off(self, error: ProtocolError) -> None:
+        """Say why and hang up. What still comes in is taken and dropped: closing on it would take the error back."""
+        self._error(None, error)
+        self._deaf = True
+        if self._transport is not None and not self._closed:
+            self.outbox.flush()
+            self._transport.write_eof()
+            asyncio.get_running_loop().call_later(HANG_UP_SECONDS, self.close)
 
     # --- who ---
 
