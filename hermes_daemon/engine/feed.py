@@ -15,6 +15,7 @@ import msgspec
 
 from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
+from hermes_daemon.engine.told import Told
 from hermes_protocol.events import KINDS, AnyItem, EventData, ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
 from hermes_protocol.framing import Framing, encode
 
@@ -136,6 +137,7 @@ class Feed:
         self.epoch = epoch
         self.head = head
         self.open: dict[str, OpenItem] = {}
+        self.told = Told()
         self.sinks: list[Sink] = []
         self._store = store
         self._clock = clock
@@ -311,6 +313,8 @@ class Feed:
             self.open[data.item.item_id] = OpenItem(data.item)
         elif isinstance(data, (ItemCompleted, ItemDiscarded)):
             self.open.pop(event.item_id or "", None)
+        else:
+            self.told.take(data, event.ts)
         if self.sinks:
             if not self._tick:
                 self._tick_prev = previous
@@ -354,9 +358,9 @@ class Feed:
                     break
                 found.append(replayed(row))
                 size += len(row.data)
+                if size > budget:
+                    return None
             last = rows[-1].seq
-            if size > budget:
-                return None
             if last >= self.head:
                 break
         stored = found[-1].seq if found else after
