@@ -124,6 +124,7 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         redact=redaction,
         middleware=Registry(),
         environment=_environment(),
+        problems=lambda: (*map(str, configuration.errors), *configuration.warnings),
     )
     sessions = Sessions(parts, daemon.session_changed)
 
@@ -137,6 +138,8 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines hold URLs with their queries
 
     apply()
+    for problem in parts.problems():
+        log.warning("%s", redaction(problem))
     left = store.processes()
     reaped = await asyncio.to_thread(reap, left)
     await sessions.recover()

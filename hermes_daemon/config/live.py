@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from hermes_daemon.config.loading import Loaded, load
+from hermes_daemon.config.loading import Loaded, config_path, env_path, load
 from hermes_daemon.config.problem import ConfigError, Key, dotted, nearest, parse_key
 from hermes_daemon.core.ports import Refused, Reload
 from hermes_daemon.core.settings import Settings
@@ -24,6 +25,7 @@ class Configuration:
 
     def __init__(self, home: str, environ: Mapping[str, str]) -> None:
         self.home, self.environ = home, environ
+        self._seen = self._files()
         self._loaded = load(home, environ)
         self._errors = self._loaded.errors
 
@@ -58,6 +60,7 @@ class Configuration:
 
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""
+        self._seen = self._files()
         loaded = load(self.home, self.environ)
         self._errors = loaded.errors
         if loaded.errors:
@@ -65,6 +68,14 @@ class Configuration:
         changed = differing(self._loaded, loaded)
         self._loaded = loaded
         return Reload(changed, warnings=loaded.warnings)
+
+    def freshen(self) -> Reload | None:
+        """`reload` when a file was changed since the last reading, else None. Costs two calls of stat."""
+        return self.reload() if self._files() != self._seen else None
+
+    def _files(self) -> tuple[tuple[int, ...] | None, ...]:
+        """What tells the files of now from those of before; taken before they are read."""
+        return tuple(_signature(find(self.home, self.environ)) for find in (config_path, env_path))
 
     def get(self, path: str = "") -> tuple[Any, str]:
         """(value as JSON-able data, source) of a dotted key; the whole tree for "". Values from home/.env are masked.
@@ -104,6 +115,14 @@ def look_up(loaded: Loaded, path: str) -> tuple[Any, str]:
             where = f" in {dotted(key[:index])}" if index else ""
             raise Refused(f"There is no setting `{part}`{where}.", hint, kind="invalid_params")
     return _masked(value, key, loaded.masked), _source(dotted(key), loaded.sources)
+
+
+def _signature(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def differing(old: Loaded, new: Loaded) -> tuple[str, ...]:

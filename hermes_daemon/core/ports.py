@@ -107,6 +107,10 @@ class Configuration(Protocol):
         """Read everything again; a broken file changes nothing."""
         ...
 
+    def freshen(self) -> Reload | None:
+        """`reload` when a file was changed since the last reading, else None."""
+        ...
+
     def get(self, path: str = "") -> tuple[Any, str]:
         """(value, source) of a dotted key, the whole tree for "". Refused for an unknown key."""
         ...

@@ -7,23 +7,22 @@ delivered at once and journaled in runs (protocol G8); nothing that follows them
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
-from hermes_daemon.core.ports import Clock, StorageError, Store
+from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
 from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
+from hermes_daemon.engine.told import Told
 from hermes_protocol.events import ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
 
 LEASE: Final = 1024
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
 MERGED_KEPT: Final = 8
-BARRIER_SECONDS: Final = 1.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -54,6 +53,7 @@ class Feed:
         self.epoch = epoch
         self.head = head
         self.open: dict[str, OpenItem] = {}
+        self.told = Told()
         self.sinks: list[Sink] = []
         self._store = store
         self._clock = clock
@@ -236,6 +236,8 @@ class Feed:
             self.open[data.item.item_id] = OpenItem(data.item)
         elif isinstance(data, (ItemCompleted, ItemDiscarded)):
             self.open.pop(event.item_id or "", None)
+        else:
+            self.told.take(data, event.ts)
         if self.sinks:
             if not self._tick:
                 self._tick_prev = previous
@@ -279,9 +281,9 @@ class Feed:
                     break
                 found.append(replayed(row))
                 size += len(row.data)
+                if size > budget:
+                    return None
             last = rows[-1].seq
-            if size > budget:
-                return None
             if last >= self.head:
                 break
         stored = found[-1].seq if found else after
@@ -294,13 +296,6 @@ class Feed:
             arrived = asyncio.get_running_loop().create_future()
             self._arrivals.append(arrived)
             await arrived
-
-    async def drained(self) -> None:
-        """Return when everything posted so far is committed and delivered, or given up; soon also when nothing can be
-        written now, so that a full disk keeps nobody from looking."""
-        self.flush_run()
-        with contextlib.suppress(StorageError):
-            await self._store.write(durable=False, patience=BARRIER_SECONDS)
 
 
 def _seen(leasing: asyncio.Task[None]) -> None:

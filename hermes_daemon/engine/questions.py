@@ -52,7 +52,9 @@ class _Open:
         self.since: float | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.future = future
+        self.announced = False
         self.declined: set[str] = set()
+        self.seen: set[str] = set()
         self.claimed: Resolution | None = None
         self.abandoned = False
 
@@ -105,8 +107,13 @@ class Questions:
 
     async def _ask(self, row: RequestOpened, timeout_s: float) -> Resolution:
         question = _Open(row, timeout_s, asyncio.get_running_loop().create_future())
+        self._open[row.request_id] = question
+        opened = [Draft(row, row.turn_id, row.item_id)]
+        # Numbered before anything can cancel this: a resolution always comes behind it.
+        _, announced = await self._feed.post(opened, [PutRequest(row=RequestRow(request=row))], durable=True)
         try:
-            await self._announce(question)
+            await asyncio.shield(announced)
+            question.announced = True
             if self.unattended_deny and not self._audience(row.kind):
                 return await self._resolve(question, Resolution("policy"))
             self.audience_changed()
@@ -117,26 +124,15 @@ class Questions:
                 await self._resolve(question, Resolution("interrupted"))
             raise
 
-    async def _announce(self, question: _Open) -> None:
-        """Open it. It counts as open from the moment its event is delivered, not a turn of the loop later: a snapshot
-        taken in between would miss it."""
-        row = question.row
-        opened = [Draft(row, row.turn_id, row.item_id)]
-        _, written = await self._feed.post(opened, [PutRequest(row=RequestRow(request=row))], durable=True)
-        written = asyncio.ensure_future(written)
-        written.add_done_callback(lambda done: self._opened(question, done))
-        await asyncio.shield(written)
-
-    def _opened(self, question: _Open, written: asyncio.Future[None]) -> None:
-        if not written.cancelled() and written.exception() is None and question.claimed is None:
-            self._open[question.row.request_id] = question
-
     # --- answers ---
 
     async def answer(
         self, request_id: str, answer: Answer, connection_id: str, by: By, receipt: Callable[[int, str], Sequence[Op]]
     ) -> tuple[int, str]:
-        """Take an answer. Gives (seq, outcome). Raises already_resolved, request_not_found, invalid_params."""
+        """Take an answer. Gives (seq, outcome). Raises already_resolved, request_not_found, invalid_params.
+
+        Not to be cancelled: a question that is half settled would leave its turn waiting.
+        """
         question = self._open.get(request_id)
         if question is None or question.claimed is not None:
             self._raise_gone(request_id, question)
@@ -145,11 +141,8 @@ class Questions:
             return await self._decline(question, connection_id)
         resolution = _permission_answer(question.row, answer, by)
         self._claim(question, resolution)
-        settling = asyncio.ensure_future(
-            self._settle(question, resolution, lambda seq: receipt(seq, resolution.outcome), ANSWER_PATIENCE)
-        )
-        settling.add_done_callback(_no_news)
-        return await asyncio.shield(settling), resolution.outcome  # a client that leaves has answered all the same
+        receipts = lambda seq: receipt(seq, resolution.outcome)  # noqa: E731
+        return await self._settle(question, resolution, receipts, ANSWER_PATIENCE), resolution.outcome
 
     def _raise_gone(self, request_id: str, question: _Open | None) -> None:
         resolution = question.claimed if question else self._resolved.get(request_id)
@@ -172,14 +165,16 @@ class Questions:
         return self._feed.head, "policy"
 
     def seen(self, request_id: str, by: By) -> None:
-        """A client shows the question to somebody."""
-        if request_id in self._open:
+        """A client shows the question to somebody. Saying so again is no news."""
+        question = self._open.get(request_id)
+        if question is not None and by.client_id not in question.seen:
+            question.seen.add(by.client_id)
             self._background(self._feed.commit([Draft(RequestSeen(request_id, by))], durable=False))
 
     def audience_changed(self) -> None:
         """Start, stop or end clocks after somebody came, left or declined."""
         for question in list(self._open.values()):
-            if question.claimed is not None:
+            if question.claimed is not None or not question.announced:
                 continue
             there = self._audience(question.row.kind) - question.declined
             if there and question.since is None:

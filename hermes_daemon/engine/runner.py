@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -23,14 +23,16 @@ from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.model_call import ModelCall
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
-from hermes_daemon.middleware.styles import decide, observe
+from hermes_daemon.middleware.styles import decide, observe, transform
 from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_parts, input_text
 from hermes_protocol.events import (
     AnyItem,
     Failure,
     ItemCompleted,
     ItemStarted,
+    Notice,
     QueueEntry,
+    SessionUpdated,
     ToolCallItem,
     TurnCount,
     TurnEnded,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.session import Session
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -66,7 +69,6 @@ class Runner:
         self.occupancy: float | None = None
         self.dropped: tuple[str, ...] = ()
         self.forced = False
-        self.ended = False
         self._ending = False
         self.stopping = False
         self.started_at = session.parts.clock.now()
@@ -81,13 +83,15 @@ class Runner:
         self.tool_items: dict[str, ToolCallItem] = {}
         self.finished: dict[str, tuple[AnyItem, ...]] = {}
         self._blobs: list[Op] = []
+        self._ended: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     # --- from outside ---
 
     def start(self, ended: Callable[[], None]) -> None:
-        """Run the turn in a task of its own; `ended` is called after turn.ended was committed."""
-        self._task = asyncio.create_task(self._run(ended), name=f"turn {self.turn_id}")
+        """Run the turn in a task of its own; `ended` is called once, when turn.ended was committed."""
+        self._ended = ended
+        self._task = asyncio.create_task(self._run(), name=f"turn {self.turn_id}")
 
     def steer(self, entry: QueueEntry) -> None:
         """Hand the running turn something the user added."""
@@ -120,10 +124,11 @@ class Runner:
 
     # --- the loop ---
 
-    async def _run(self, ended: Callable[[], None]) -> None:
+    async def _run(self) -> None:
         try:
+            await self._tell_problems()
             await self.session.begin(self.report)
-            await self._observe("on_turn_start", self.input)
+            await self.observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
             while not self.over:
                 fact = await self._inbox.get()
@@ -134,7 +139,21 @@ class Runner:
         except Exception as error:  # the runner: a bug in one turn must not leave its session stuck
             await self._crashed(error)
         finally:
+            self._say_ended()
+
+    def _say_ended(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
             ended()
+
+    async def _tell_problems(self) -> None:
+        """Say what is wrong with the configuration, once in a session: its values are not the ones in the file."""
+        session = self.session
+        fresh = [text for text in session.parts.problems() if text not in session.told]
+        if fresh:
+            session.told.update(fresh)
+            notices = [Notice("warning", session.parts.redact(text), "config.problem") for text in fresh]
+            await session.feed.post([Draft(notice, self.turn_id) for notice in notices])
 
     async def _perform_all(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -283,19 +302,25 @@ class Runner:
         await self._perform_all(self.turn.feed(Interrupted(partial, stop.reason)))
 
     async def _end(self, end: End) -> None:
-        """Close what is open, requeue late steering, and say that the turn is over: one transaction."""
+        """Close what is open, requeue late steering, and say that the turn is over: one transaction.
+
+        Posted under the session's lock, so that queue and row change one after the other; the disk is waited for
+        without it, so that others are refused in time when it is full.
+        """
         self._ending = True
         async with self.session.lock:
-            ended, written = await self._post_end(end)
+            ended, written = await self._close_turn(end)
         written = asyncio.ensure_future(written)
-        written.add_done_callback(self._gone)
+        written.add_done_callback(self._closed)
         await asyncio.shield(written)
-        await self._observe("on_session_end", ended)
+        await self.observe("on_session_end", ended)
 
-    def _gone(self, written: asyncio.Future[None]) -> None:
-        self.ended = not written.cancelled() and written.exception() is None
+    def _closed(self, written: asyncio.Future[None]) -> None:
+        """In the very step that delivers turn.ended: whoever has seen it finds the session idle."""
+        if not written.cancelled() and written.exception() is None:
+            self._say_ended()
 
-    async def _post_end(self, end: End) -> tuple[TurnEnded, Awaitable[None]]:
+    async def _close_turn(self, end: End) -> tuple[TurnEnded, Awaitable[None]]:
         session = self.session
         drafts, ops = self._left_open()
         requeued, requeue_ops = self._requeue_steers()
@@ -319,7 +344,10 @@ class Runner:
             usage=self.usage,
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
-        _, written = await session.feed.post([*drafts, *requeued, Draft(ended, self.turn_id)], ops, durable=True)
+        updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
+        _, written = await session.feed.post(
+            [*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops, durable=True
+        )
         return ended, written
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:
@@ -350,14 +378,13 @@ class Runner:
         ]
 
     def _requeue_steers(self) -> tuple[list[Draft], list[Op]]:
-        entries = list(self._steers.values())
-        self._steers.clear()
-        if not entries:
-            return [], []
         session = self.session
-        late = {entry.queue_id for entry in entries}
-        turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in entries]
-        queue = [*turned, *(entry for entry in session.queue if entry.queue_id not in late)]
+        self._steers.clear()
+        late = [entry for entry in session.queue if entry.kind == "steer"]
+        if not late:
+            return [], []
+        turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in late]
+        queue = [*turned, *(entry for entry in session.queue if entry.kind != "steer")]
         drafts = [
             Draft(TurnSteerRequeued(self.turn_id, entry.queue_id, entry.turn_id), self.turn_id) for entry in turned
         ]
@@ -379,7 +406,13 @@ class Runner:
         except StorageError as unwritten:
             log.error("turn %s: its end cannot be written: %s", self.turn_id, unwritten)
 
-    async def _observe(self, point: str, payload: object) -> None:
+    async def fold(self, point: str, value: T) -> T:
+        """Pass a transform point: the caller's own object when nobody registered."""
+        links = self.session.middleware.snapshot(point)
+        return await transform(links, value, self, self.report) if links else value
+
+    async def observe(self, point: str, payload: object) -> None:
+        """Pass an observe point."""
         links = self.session.middleware.snapshot(point)
         if links:
             await observe(links, payload, self, self.report)

@@ -7,6 +7,7 @@ are one transaction (decisions 9).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
@@ -14,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from hermes_daemon.core import history as laws
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.records import (
     AddMessage,
@@ -40,6 +42,7 @@ from hermes_daemon.middleware.styles import Report, transform
 from hermes_protocol.content import By, InputBlock, Message, Usage, input_parts, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
+    EventData,
     ItemCompleted,
     ItemStarted,
     QueueChanged,
@@ -53,9 +56,11 @@ from hermes_protocol.events import (
     UserMessage,
 )
 from hermes_protocol.methods import (
+    GetResult,
     InterruptParams,
     InterruptResult,
     QueueResult,
+    RenameParams,
     SessionOptions,
     SetOptionParams,
     SetOptionResult,
@@ -64,11 +69,13 @@ from hermes_protocol.methods import (
     TurnOptions,
 )
 
-log = logging.getLogger(__name__)
 R = TypeVar("R", bound=msgspec.Struct)
 V = TypeVar("V")
+log = logging.getLogger(__name__)
+TOLD_REPAIRS = 20
 SUBMIT_PATIENCE = 2.0
 """Seconds a request waits for a disk that cannot be written; a lock of another process is waited for longer."""
+MAILBOX = 1024
 
 
 class Subscriber(Sink, Protocol):
@@ -92,6 +99,7 @@ class Session:
         self.feed = Feed(row.session_id, row.epoch, parts.store, parts.clock, ceiling=row.ceiling, head=head)
         self.middleware = Registry(parts.middleware)
         self.grants: set[str] = set()
+        self.told: set[str] = set()
         self.lock = asyncio.Lock()
         self.runner: Runner | None = None
         self.queue: list[QueueEntry] = list(queue.entries) if queue else []
@@ -108,8 +116,11 @@ class Session:
         self._calibrations: dict[str, Calibration] = {}
         self._sizes: dict[Message, int] = {}
         self._starting: asyncio.Task[None] | None = None
+        self._waiting = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        told = self.feed.told
+        told.queue, told.queue_rev, told.paused = tuple(self.queue), self.queue_rev, self.paused
         self.questions = Questions(
             self.feed, parts.clock, self._audience, unattended_deny=row.options.unattended == "deny"
         )
@@ -127,14 +138,9 @@ class Session:
         return self.runner is not None
 
     @property
-    def turn(self) -> Runner | None:
-        """The running turn as clients know it: one whose turn.ended was delivered is over."""
-        return self.runner if self.runner is not None and not self.runner.ended else None
-
-    @property
     def state(self) -> SessionState:
         """idle, running, waiting (for people) or compacting."""
-        if self.turn is None:
+        if self.runner is None:
             return "compacting" if self.compacting else "idle"
         return "waiting" if self.questions.rows else "running"
 
@@ -145,17 +151,28 @@ class Session:
 
     @property
     def history(self) -> list[Message]:
-        """The live history, read from the store when first needed."""
+        """The live history, read from the store when first needed. Its faults stay and are told; what is sent is
+        repaired."""
         if self._history is None:
             self._history = list(self.parts.store.messages(self.session_id))
+            _, notes = laws.repair(self._history)
+            if notes:
+                told = self.parts.redact("; ".join(notes[:TOLD_REPAIRS]))
+                log.warning("%s: the stored history is repaired when it is sent: %s", self.session_id, told)
         return self._history
 
     def forget_history(self) -> None:
         """Read the history from the store again when it is next needed."""
         self._history = None
 
+    def describe(self, row: SessionRow | None = None, head: int | None = None) -> GetResult:
+        """What hermes/session/get answers; of `row` and at `head` where those are about to be."""
+        summary = self.summary(row)
+        options = (row or self.row).options
+        return GetResult(summary, options, self.state, self.row.epoch, self.feed.head if head is None else head)
+
     def summary(self, row: SessionRow | None = None) -> SessionSummary:
-        """The row that lists show, with what only a live session knows."""
+        """The row that lists show (this one, or what it is about to become), with what only a live session knows."""
         return msgspec.structs.replace(
             summary_of(row or self.row, self.model),
             state=self.state,
@@ -225,7 +242,14 @@ class Session:
 
     async def exclusively(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """Do `work` alone on this session. Cancelling the caller stops the waiting, never the work once begun."""
-        await self.lock.acquire()
+        if self._waiting >= MAILBOX:
+            text = f"{MAILBOX} requests wait for session {self.session_id}"
+            raise ProtocolError("overloaded", text, scope="session", retryAfterMs=200)
+        self._waiting += 1
+        try:
+            await self.lock.acquire()
+        finally:
+            self._waiting -= 1
         if self.deleted:
             self.lock.release()
             raise ProtocolError("session_deleted", f"session {self.session_id} was deleted")
@@ -275,17 +299,19 @@ class Session:
             result = SubmitResult("started", turn_id, seq, item.item_id)
             return (*self._begin_ops(turn_id, item, message, row), *receipt(result))
 
-        seq = await self.feed.commit(self._begin_drafts(turn_id, item, by), ops, patience=SUBMIT_PATIENCE)
+        seq = await self.feed.commit(self._begin_drafts(turn_id, item, by, row), ops, patience=SUBMIT_PATIENCE)
         self.row = row
         self._run(turn_id, params.input, message, params.options)
         return SubmitResult("started", turn_id, seq, item.item_id)
 
-    def _begin_drafts(self, turn_id: str, item: UserMessage, by: By) -> list[Draft]:
+    def _begin_drafts(self, turn_id: str, item: UserMessage, by: By, row: SessionRow) -> list[Draft]:
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
+        titled = [Draft(SessionUpdated(self.summary(row)))] if row.title != self.row.title else []
         return [
             Draft(TurnStarted(turn_id, item.input, by, self.model), turn_id),
             Draft(ItemStarted(started), turn_id, item.item_id),
             Draft(ItemCompleted(item), turn_id, item.item_id),
+            *titled,
         ]
 
     def _begin_ops(self, turn_id: str, item: UserMessage, message: Message, row: SessionRow) -> tuple[Op, ...]:
@@ -304,7 +330,8 @@ class Session:
         )
 
     def _run(self, turn_id: str, input: tuple[InputBlock, ...], message: Message, options: TurnOptions) -> None:
-        self.history.append(message)
+        if self._history is not None:  # else it is read when it is needed, with this message in it
+            self._history.append(message)
         self._idle.clear()
         self.runner = Runner(self, turn_id, input, options)
         self.runner.start(self._ended)
@@ -347,7 +374,7 @@ class Session:
         entry, *rest = self.queue
         item, message = self._user_item(entry.turn_id, entry.input, entry.by)
         row = self._touched(title=self.row.title or _title(item.text))
-        drafts = [*self._begin_drafts(entry.turn_id, item, entry.by), self._queue_draft(rest)]
+        drafts = [*self._begin_drafts(entry.turn_id, item, entry.by, row), self._queue_draft(rest)]
         ops = (*self._begin_ops(entry.turn_id, item, message, row), self._queue_op(rest))
         await self.feed.commit(drafts, ops, patience=SUBMIT_PATIENCE)
         self.row = row
@@ -356,6 +383,7 @@ class Session:
 
     async def _steer(self, runner: Runner, params: SubmitParams, by: By,
                      receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
+        self._expect_room()
         now = self.parts.clock.now()
         entry = QueueEntry(new_id("queue"), runner.turn_id, params.input, by, "steer", now, params.options)
         queue = [*self.queue, entry]
@@ -371,6 +399,7 @@ class Session:
 
     async def _enqueue(self, params: SubmitParams, by: By, position: int | None,
                        receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
+        self._expect_room()
         at = len(self.queue) if position is None else max(0, min(position, len(self.queue)))
         now = self.parts.clock.now()
         entry = QueueEntry(new_id("queue"), new_id("turn"), params.input, by, "turn", now, params.options)
@@ -388,28 +417,41 @@ class Session:
 
     async def interrupt(self, params: InterruptParams) -> InterruptResult:
         """Stop the running turn, if it is the one that is meant. Stale or idle is a success with notActive."""
-        runner = self.runner
-        if runner is None or (params.turn_id is not None and params.turn_id != runner.turn_id):
-            return InterruptResult("notActive", self.feed.head, params.turn_id)
-        reason = params.reason or "interrupted"
-        if params.queue == "keep":
-            stopped = runner.interrupt(reason)
-        else:
-            stopped = await self.exclusively(lambda: self._interrupt_and_leave(runner, reason, params.queue))
-        return InterruptResult("interrupting" if stopped else "alreadyEnding", self.feed.head, runner.turn_id)
+        if self.runner is not None and params.queue == "keep" and params.key is None:
+            return self._interrupted(params)  # waits for nothing, not even for a disk that is full
 
-    async def _interrupt_and_leave(self, runner: Runner, reason: str, policy: str) -> bool:
-        """Stop the turn, and pause or clear the queue. The turn's end waits for the lock, and so for the policy; when
-        that cannot be written, the queue stands still all the same."""
-        stopped = runner.interrupt(reason)
+        async def work(receipt: Callable[[InterruptResult], tuple[Op, ...]]) -> InterruptResult:
+            result = self._interrupted(params)
+            if params.queue != "keep" and self.runner is not None and result.status != "notActive":
+                await self._leave_queue(self.runner, params.queue)
+                result = msgspec.structs.replace(result, seq=self.feed.head)
+            with contextlib.suppress(StorageError):  # what is stopped stays stopped without a receipt
+                await self.parts.store.write(*receipt(result), patience=SUBMIT_PATIENCE)
+            return result
+
+        # Behind the submits that came before it: the turn it means may be about to start.
+        return await self.once("hermes/turn/interrupt", params, params.key, InterruptResult, work)
+
+    def _is_meant(self, params: InterruptParams) -> bool:
+        return self.runner is not None and params.turn_id in (None, self.runner.turn_id)
+
+    def _interrupted(self, params: InterruptParams) -> InterruptResult:
+        runner = self.runner
+        if runner is None or not self._is_meant(params):
+            return InterruptResult("notActive", self.feed.head, params.turn_id)
+        begun = runner.interrupt(params.reason or "interrupted")
+        return InterruptResult("interrupting" if begun else "alreadyEnding", self.feed.head, runner.turn_id)
+
+    async def _leave_queue(self, runner: Runner, policy: str) -> None:
+        """Pause or clear the queue behind a turn that is interrupted. The turn's end waits for the lock, and so for
+        the policy; when that cannot be written the queue stands still all the same."""
         paused, self.paused = self.paused, True
         if policy == "pause":
             await self._put_queue(self.queue, paused=True)
-            return stopped
+            return
         dropped = tuple(input_text(entry.input) for entry in self.queue)
         await self._put_queue([], paused=paused)
         runner.drop(dropped)
-        return stopped
 
     async def _put_queue(self, queue: list[QueueEntry], *, paused: bool) -> None:
         await self.feed.commit(
@@ -459,6 +501,10 @@ class Session:
         self._take_queue(queue)
         return draft, op
 
+    def _expect_room(self) -> None:
+        if len(self.queue) >= MAILBOX:
+            raise ProtocolError("overloaded", f"{MAILBOX} messages are queued", scope="session", retryAfterMs=1000)
+
     def _queue_draft(self, queue: list[QueueEntry], paused: bool | None = None) -> Draft:
         return Draft(QueueChanged(tuple(queue), self.queue_rev + 1, self.paused if paused is None else paused))
 
@@ -486,34 +532,43 @@ class Session:
             if params.id == "model" and options.model is not None:
                 self.parts.models.resolve(options.model)
             row = self._touched(options=options, rev=self.row.rev + 1, model=options.model or "")
-            seq = await self.feed.commit(
-                [Draft(SessionOption(params.id, params.value, by))],
-                lambda seq: (PutSession(row=row), *receipt(SetOptionResult(options, row.rev, seq))),
-                patience=SUBMIT_PATIENCE,
+            seq = await self._put_row(
+                row,
+                SessionOption(params.id, params.value, by),
+                lambda seq: receipt(SetOptionResult(options, row.rev, seq)),
             )
-            self.row = row
             self.questions.unattended_deny = options.unattended == "deny"
             self._changed(self)
             return SetOptionResult(options, row.rev, seq)
 
         return await self.once("hermes/session/setOption", params, params.key, SetOptionResult, work)
 
-    async def rename(self, title: str, expect_rev: int | None) -> None:
+    async def rename(self, params: RenameParams) -> GetResult:
         """Give the session another title."""
 
-        async def renamed() -> None:
-            self._expect_rev(expect_rev)
-            await self.update(title=title.strip(), rev=self.row.rev + 1)
+        async def work(receipt: Callable[[GetResult], tuple[Op, ...]]) -> GetResult:
+            self._expect_rev(params.expect_rev)
+            row = self._touched(title=params.title.strip(), rev=self.row.rev + 1)
+            updated = SessionUpdated(self.summary(row))
+            await self._put_row(row, updated, lambda seq: receipt(self.describe(row, seq)))
+            self._changed(self)
+            return self.describe()
 
-        await self.exclusively(renamed)
+        return await self.once("hermes/session/rename", params, params.key, GetResult, work)
 
-    async def update(self, **fields: Any) -> None:
-        """Change the row and tell everybody. The caller holds the lock."""
-        row = self._touched(**fields)
-        updated = [Draft(SessionUpdated(self.summary(row)))]
-        await self.feed.commit(updated, [PutSession(row=row)], patience=SUBMIT_PATIENCE)
-        self.row = row
-        self._changed(self)
+    async def _put_row(self, row: SessionRow, event: EventData, ops: Callable[[int], tuple[Op, ...]]) -> int:
+        """Change the row and tell everybody. The caller holds the lock.
+
+        The row is taken before its event is delivered: a snapshot may know more than the events before it, never less.
+        """
+        before, self.row = self.row, row
+        try:
+            return await self.feed.commit(
+                [Draft(event)], lambda seq: (PutSession(row=row), *ops(seq)), patience=SUBMIT_PATIENCE
+            )
+        except StorageError:
+            self.row = before
+            raise
 
     def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
         """The row after a turn that used so much. The caller holds the lock."""

@@ -103,7 +103,7 @@ class Sessions:
 
     def describe(self, session: Session) -> GetResult:
         """What hermes/session/get answers."""
-        return GetResult(session.summary(), session.row.options, session.state, session.row.epoch, session.feed.head)
+        return session.describe()
 
     def list(self, params: ListParams) -> ListResult:
         """A page of summaries, newest first. Live state stands in for what is stored."""
@@ -191,9 +191,7 @@ class Sessions:
 
     async def rename(self, params: RenameParams) -> GetResult:
         """Give a session another title."""
-        session = self.get(params.session_id)
-        await session.rename(params.title, params.expect_rev)
-        return self.describe(session)
+        return await self.get(params.session_id).rename(params)
 
     async def delete(self, params: DeleteParams) -> Empty:
         """End the session's turn and leave a tombstone; the id is never given out again."""

@@ -96,11 +96,7 @@ class OneShot:
     def _session(self, connection: Connection) -> tuple[str, tuple[str, int] | None]:
         """The session to ask in; with a cursor when it was made for this question."""
         options = self.options
-        cwd = os.path.realpath(options.cwd or ".")
-        if not os.path.isdir(cwd):
-            from hermes_shell.failures import Failed
-
-            raise Failed(f"--cwd {options.cwd}: not a folder", 2)
+        cwd = options.folder()
         found = options.session
         if options.continue_:
             found = _latest(connection, cwd)
@@ -197,7 +193,10 @@ def _question(options: ChatOptions) -> str:
     from_stdin = options.query in (None, "-")
     if from_stdin and os.isatty(0):
         write_all(STDERR, "hermes: reading the question from the terminal; Ctrl-D ends it\n")
-    text = sys.stdin.buffer.read().decode("utf-8", "replace") if from_stdin else str(options.query)
+    if from_stdin:
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    else:  # where the locale is not UTF-8, its letters came as escaped bytes
+        text = str(options.query).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if not text.strip():
         from hermes_local.arguments import UsageError
 
