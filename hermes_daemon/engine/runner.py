@@ -293,6 +293,7 @@ class Runner:
             self.forced,
             self.dropped,
             self.rounds,
+            self.occupancy,
         )
         row = TurnRow(
             turn_id=self.turn_id,

@@ -301,7 +301,8 @@ class TurnCount(Wire, frozen=True):
 
 
 class TurnEnded(EventData, frozen=True):
-    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped."""
+    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped; `usage` is the turn's,
+    `occupancyPct` how full the model's window is after it."""
 
     KIND: ClassVar[str] = "turn.ended"
     status: TurnStatus
@@ -311,6 +312,7 @@ class TurnEnded(EventData, frozen=True):
     forced: bool = False
     dropped: tuple[str, ...] = ()
     turns: TurnCount = TurnCount()
+    occupancy_pct: float | None = None
 
 
 class QueueChanged(EventData, frozen=True):
