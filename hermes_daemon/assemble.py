@@ -71,9 +71,8 @@ async def _open_early(daemon: Daemon) -> None:
 
 
 def _identity(home: str, endpoints: tuple[str, ...]) -> Identity:
-    """This process: its build is the version and the newest change of its code, as it was at the start."""
-    root = os.path.dirname(os.path.abspath(__file__))
-    build = _build(root)
+    """This process. Its build is the version and this file as it was installed: an installation replaces it."""
+    build = _build()
     return Identity(
         version=__version__,
         build_id=build,
@@ -81,13 +80,14 @@ def _identity(home: str, endpoints: tuple[str, ...]) -> Identity:
         schema_hash=schema_hash(),
         home=home,
         endpoints=endpoints,
-        stale=lambda: _build(root) != build,
+        stale=lambda: _build() != build,
     )
 
 
-def _build(root: str) -> str:
+def _build() -> str:
     try:
-        return f"{__version__}+{int(os.stat(root).st_mtime)}"
+        found = os.stat(__file__)
+        return f"{__version__}+{found.st_ino:x}.{found.st_mtime_ns:x}"
     except OSError:
         return f"{__version__}+removed"
 
@@ -171,7 +171,7 @@ async def _tidy(sessions: Sessions) -> None:
     """Now and then forget sessions that nobody watches; the store has them."""
     while True:
         await asyncio.sleep(TIDY_SECONDS)
-        sessions.evict()
+        await sessions.evict()
 
 
 def _environment() -> dict[str, str]:

@@ -54,7 +54,12 @@ class Unavailable(Exception):
 
 
 class StorageError(Exception):
-    """The journal cannot be written now (disk full, read-only, locked too long). Nothing of the write was kept."""
+    """The journal cannot be written now (disk full, read-only, locked too long). Nothing of the write was kept.
+
+    `retryable` is False for an error that the same request meets again whatever becomes of the disk.
+    """
+
+    retryable = True
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -385,6 +390,10 @@ class Store(Protocol):
     def open_turns(self) -> tuple[TurnRow, ...]: ...
 
     def queue(self, session_id: str) -> QueueRow | None: ...
+
+    def queued_sessions(self) -> tuple[str, ...]:
+        """Ids of the sessions whose queue holds something."""
+        ...
 
     def open_requests(self) -> tuple[RequestRow, ...]: ...
 

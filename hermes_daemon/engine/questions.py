@@ -14,7 +14,8 @@ import msgspec
 
 from hermes_daemon.core.ports import Clock
 from hermes_daemon.core.records import CloseRequest, Op, PutRequest, RequestRow
-from hermes_daemon.engine.feed import Draft, Feed
+from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.feed import Feed
 from hermes_daemon.engine.identity import new_id
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError

@@ -23,7 +23,7 @@ from hermes_daemon.core.records import (
     QueueRow,
     TurnRow,
 )
-from hermes_daemon.engine.feed import Draft
+from hermes_daemon.engine.emitted import Draft
 from hermes_protocol.content import Message, TextPart, ToolResult
 from hermes_protocol.events import (
     AgentMessage,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -18,12 +18,12 @@ from hermes_daemon.core.facts import Accepted, Began, Compacted, Fact, Interrupt
 from hermes_daemon.core.ports import Tool
 from hermes_daemon.core.records import AddMessage, Op, PutItem, PutQueue, PutSession, PutTurn, QueueRow, TurnRow
 from hermes_daemon.core.turn import Turn
-from hermes_daemon.engine.feed import Draft
+from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.model_call import ModelCall
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
-from hermes_daemon.middleware.styles import decide, observe
+from hermes_daemon.middleware.styles import decide, observe, transform
 from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_parts, input_text
 from hermes_protocol.events import (
     AnyItem,
@@ -33,6 +33,7 @@ from hermes_protocol.events import (
     Notice,
     QueueChanged,
     QueueEntry,
+    SessionUpdated,
     ToolCallItem,
     TurnCount,
     TurnEnded,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.session import Session
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -113,6 +115,8 @@ class Runner:
     async def _run(self, ended: Callable[[], None]) -> None:
         try:
             await self._tell_problems()
+            await self.session.begin(self.report)
+            await self.observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
             while self.turn.phase != "over":
                 fact = await self._inbox.get()
@@ -293,7 +297,6 @@ class Runner:
             self.forced,
             self.dropped,
             self.rounds,
-            self.occupancy,
         )
         row = TurnRow(
             turn_id=self.turn_id,
@@ -306,10 +309,9 @@ class Runner:
             usage=self.usage,
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
-        await session.feed.commit([*drafts, *requeued, Draft(ended, self.turn_id)], ops)
-        links = session.middleware.snapshot("on_session_end")
-        if links:
-            await observe(links, ended, self, self.report)
+        updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
+        await session.feed.commit([*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops)
+        await self.observe("on_session_end", ended)
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:
         """Complete the items of this turn that are still open."""
@@ -361,6 +363,17 @@ class Runner:
         self.turn.phase = "over"
         await self._end(End("failed", "internal", failure))
 
+    async def fold(self, point: str, value: T) -> T:
+        """Pass a transform point: the caller's own object when nobody registered."""
+        links = self.session.middleware.snapshot(point)
+        return await transform(links, value, self, self.report) if links else value
+
+    async def observe(self, point: str, payload: object) -> None:
+        """Pass an observe point."""
+        links = self.session.middleware.snapshot(point)
+        if links:
+            await observe(links, payload, self, self.report)
+
     def report(self, link: Link, error: BaseException) -> None:
-        """A middleware failed: into the log."""
-        log.warning("%s at %s: %s", link.owner, link.point, error)
+        """A middleware of this turn failed: into the log."""
+        log.warning("turn %s: %s at %s: %s", self.turn_id, link.owner, link.point, error)

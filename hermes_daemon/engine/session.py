@@ -29,12 +29,14 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.core.window import Calibration, message_tokens
-from hermes_daemon.engine.feed import Draft, Feed, Sink
+from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.feed import Feed, Sink
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.questions import Questions
 from hermes_daemon.engine.runner import Runner
-from hermes_daemon.middleware.registry import Registry
+from hermes_daemon.middleware.registry import Link, Registry
+from hermes_daemon.middleware.styles import Report, transform
 from hermes_protocol.content import By, InputBlock, Message, Usage, input_parts, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
@@ -62,6 +64,7 @@ from hermes_protocol.methods import (
     TurnOptions,
 )
 
+log = logging.getLogger(__name__)
 R = TypeVar("R", bound=msgspec.Struct)
 V = TypeVar("V")
 log = logging.getLogger(__name__)
@@ -101,6 +104,8 @@ class Session:
         self.compacting = False
         self._changed = changed
         self._history: list[Message] | None = None
+        self._begun = False
+        self._shut_down = False
         self._calibrations: dict[str, Calibration] = {}
         self._sizes: dict[Message, int] = {}
         self._turn_options: dict[str, TurnOptions] = {}
@@ -146,10 +151,10 @@ class Session:
                 log.warning("%s: the stored history is repaired when it is sent: %s", self.session_id, told)
         return self._history
 
-    def summary(self) -> SessionSummary:
-        """The row that lists show, with what only a live session knows."""
+    def summary(self, row: SessionRow | None = None) -> SessionSummary:
+        """The row that lists show (this one, or what it is about to become), with what only a live session knows."""
         return msgspec.structs.replace(
-            summary_of(self.row, self.model),
+            summary_of(row or self.row, self.model),
             state=self.state,
             open_requests=len(self.questions.rows),
             clients=len(self.subscribers),
@@ -157,6 +162,25 @@ class Session:
 
     def _audience(self, kind: str) -> set[str]:
         return {one.connection_id for one in self.subscribers.values() if kind in one.can_answer}
+
+    # --- middleware ---
+
+    async def begin(self, report: Report) -> None:
+        """Pass `session_start`, once for a live session, before its first model call."""
+        if not self._begun:
+            self._begun = True
+            await self._pass("session_start", report)
+
+    async def shut_down(self, report: Report) -> None:
+        """Pass `session_shutdown`, once, when the session leaves memory."""
+        if not self._shut_down:
+            self._shut_down = True
+            await self._pass("session_shutdown", report)
+
+    async def _pass(self, point: str, report: Report) -> None:
+        links = self.middleware.snapshot(point)
+        if links:
+            await transform(links, self.session_id, self, report)
 
     # --- estimates ---
 
@@ -247,17 +271,19 @@ class Session:
             result = SubmitResult("started", turn_id, seq, item.item_id)
             return (*self._begin_ops(turn_id, item, message, row), *receipt(result))
 
-        seq = await self.feed.commit(self._begin_drafts(turn_id, item, by), ops, patience=SUBMIT_PATIENCE)
+        seq = await self.feed.commit(self._begin_drafts(turn_id, item, by, row), ops, patience=SUBMIT_PATIENCE)
         self.row = row
         self._run(turn_id, params.input, message, params.options)
         return SubmitResult("started", turn_id, seq, item.item_id)
 
-    def _begin_drafts(self, turn_id: str, item: UserMessage, by: By) -> list[Draft]:
+    def _begin_drafts(self, turn_id: str, item: UserMessage, by: By, row: SessionRow) -> list[Draft]:
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
+        titled = [Draft(SessionUpdated(self.summary(row)))] if row.title != self.row.title else []
         return [
             Draft(TurnStarted(turn_id, item.input, by, self.model), turn_id),
             Draft(ItemStarted(started), turn_id, item.item_id),
             Draft(ItemCompleted(item), turn_id, item.item_id),
+            *titled,
         ]
 
     def _begin_ops(self, turn_id: str, item: UserMessage, message: Message, row: SessionRow) -> tuple[Op, ...]:
@@ -299,7 +325,7 @@ class Session:
             entry, *rest = self.queue
             item, message = self._user_item(entry.turn_id, entry.input, entry.by)
             row = self._touched(title=self.row.title or _title(item.text))
-            drafts = [*self._begin_drafts(entry.turn_id, item, entry.by), self._queue_draft(rest)]
+            drafts = [*self._begin_drafts(entry.turn_id, item, entry.by, row), self._queue_draft(rest)]
             ops = (*self._begin_ops(entry.turn_id, item, message, row), self._queue_op(rest))
             await self.feed.commit(drafts, ops)
             self.row = row
@@ -490,6 +516,11 @@ class Session:
     async def idle(self) -> None:
         """Return when no turn runs and none is about to."""
         await self._idle.wait()
+
+
+def report_failure(link: Link, error: BaseException) -> None:
+    """A middleware failed: into the log."""
+    log.warning("%s at %s: %s", link.owner, link.point, error)
 
 
 def summary_of(row: SessionRow, model: str) -> SessionSummary:

@@ -10,10 +10,19 @@ import msgspec
 
 from hermes_daemon.core.records import DeleteSession, Op, PutSession, RaiseCeiling, SessionRow, TurnRow
 from hermes_daemon.engine import recovery
-from hermes_daemon.engine.feed import LEASE, Draft
+from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.feed import LEASE
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.parts import Parts
-from hermes_daemon.engine.session import SUBMIT_PATIENCE, Session, digest, receipt_op, repeat, summary_of
+from hermes_daemon.engine.session import (
+    SUBMIT_PATIENCE,
+    Session,
+    digest,
+    receipt_op,
+    repeat,
+    report_failure,
+    summary_of,
+)
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import RequestOpened, SessionCreated, SessionSummary
@@ -183,6 +192,7 @@ class Sessions:
 
         await session.exclusively(buried)
         self._live.pop(session.session_id, None)
+        await session.shut_down(report_failure)
         for connection_id in list(session.subscribers):
             session.detach(connection_id)
         self._changed(session.session_id, None)
@@ -199,12 +209,15 @@ class Sessions:
             runner.interrupt(reason)
         for runner in runners:
             await runner.wait()
+        for session in self.live:
+            await session.shut_down(report_failure)
 
-    def evict(self) -> None:
+    async def evict(self) -> None:
         """Forget sessions that nobody watches and that do nothing; the store has them."""
         for session_id, session in list(self._live.items()):
             if not session.subscribers and not session.busy and not session.queue and not session.lock.locked():
                 del self._live[session_id]
+                await session.shut_down(report_failure)
 
     def _session_changed(self, session: Session) -> None:
         self._changed(session.session_id, session.summary())

@@ -83,6 +83,7 @@ class Daemon:
         self.reader_handlers: dict[str, Callable[[Any, Any], Any]] = {
             "hermes/daemon/ping": ping,
             "hermes/daemon/status": lambda connection, _: connection.daemon.status(),
+            "hermes/daemon/shutdown": shutdown,
         }
         self.room: EngineRoom | None = None
         self._open_engine = open_engine
@@ -259,7 +260,7 @@ class Daemon:
     def reconsider(self) -> None:
         """Start or stop the idle clock."""
         idle_s = self.limits.idle_exit_s
-        quiescent = not self.holders() and self.state == "ready"
+        quiescent = not self.connections and self.state == "ready" and not self.holders()
         if not quiescent or not idle_s:
             self._idle_since = None
             if self._idle_timer is not None:
@@ -328,6 +329,13 @@ class Daemon:
 def ping(_: Connection, params: PingParams) -> PingResult:
     """Answered on the reader path."""
     return PingResult(time.monotonic() * 1000, params.echo)
+
+
+def shutdown(connection: Connection, params: ShutdownParams) -> ShutdownResult:
+    """Stop the daemon, after its turns or now. Served without the engine, which may be what is broken."""
+    if not connection.controller:
+        raise ProtocolError("permission_denied", "this client is an observer: it may not stop the daemon")
+    return connection.daemon.shutdown(params)
 
 
 def rss_bytes() -> int:

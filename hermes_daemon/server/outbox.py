@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hermes_daemon.engine.feed import Batch, Emitted, Feed
+from hermes_daemon.engine.emitted import Batch, Emitted
+from hermes_daemon.engine.feed import Feed
 from hermes_protocol import envelope
 from hermes_protocol.framing import Framing, encode
 from hermes_protocol.methods import DesyncParams, Detail
@@ -42,21 +43,27 @@ class Subscription:
         """Take a batch. In step with the others the bytes are the ones they get too. Never blocks."""
         if self.dead:
             return
-        in_step = self.last == batch.prev and self.detail == "full" and not self.run
-        if in_step and not (batch.deltas and self._outbox.merges):
+        merges = batch.deltas and self._outbox.merges
+        if self.detail == "full" and merges and batch.deltas == len(batch.events):
+            self._hold(batch.events, batch.size)
+        elif self.detail == "full" and not merges and not self.run and self.last == batch.prev:
             self.last = batch.last
             self._outbox.put_events(self, batch.joined(self._outbox.framing))
-            return
-        for event in batch.events:
-            self._event(event)
+        else:
+            for event in batch.events:
+                self._event(event)
+
+    def _hold(self, deltas: list[Emitted], size: int) -> None:
+        """Keep deltas back until their neighbours are there."""
+        self.run += deltas
+        self.run_bytes += size
+        self._outbox.run_grew(self)
 
     def _event(self, event: Emitted) -> None:
         if self.dead or not self._wanted(event):
             return
         if event.delta is not None and self._outbox.merges:
-            self.run.append(event)
-            self.run_bytes += len(event.tail)
-            self._outbox.run_grew(self)
+            self._hold([event], len(event.tail))
             return
         if self.run:
             self.flush()

@@ -301,8 +301,7 @@ class TurnCount(Wire, frozen=True):
 
 
 class TurnEnded(EventData, frozen=True):
-    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped; `usage` is the turn's,
-    `occupancyPct` how full the model's window is after it."""
+    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped."""
 
     KIND: ClassVar[str] = "turn.ended"
     status: TurnStatus
@@ -312,7 +311,6 @@ class TurnEnded(EventData, frozen=True):
     forced: bool = False
     dropped: tuple[str, ...] = ()
     turns: TurnCount = TurnCount()
-    occupancy_pct: float | None = None
 
 
 class QueueChanged(EventData, frozen=True):

@@ -607,7 +607,7 @@ class Method(Wire, frozen=True):
 METHODS: dict[str, Method] = {
     "hermes/daemon/status": Method(Empty, StatusResult, "reader"),
     "hermes/daemon/ping": Method(PingParams, PingResult, "reader"),
-    "hermes/daemon/shutdown": Method(ShutdownParams, ShutdownResult),
+    "hermes/daemon/shutdown": Method(ShutdownParams, ShutdownResult, "reader"),
     "hermes/daemon/logs": Method(LogsParams, LogsResult),
     "hermes/daemon/reload": Method(ReloadParams, ReloadResult),
     "hermes/schema/get": Method(SchemaParams, SchemaResult),

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from hermes_client.view import View, apply, empty, from_snapshot, shown_output
 from hermes_protocol import events as e
-from hermes_protocol.content import Usage
 from tests.support.client_journal import Journal
 
 
@@ -180,14 +179,3 @@ def test_a_truncated_snapshot_says_where_older_items_are() -> None:
         journal.end_turn()
     view = from_snapshot(journal.snapshot(tail=2))
     assert view.older_cursor == view.items[0].item_id
-
-
-def test_the_end_of_a_turn_adds_what_it_used() -> None:
-    journal = Journal()
-    for _ in range(2):
-        journal.start_turn("go")
-        journal.end_turn(usage=Usage(100, 7, cost=0.5), occupancy_pct=12.5)
-    view = all_of(journal)
-    assert view.session.usage == Usage(200, 14, cost=1.0)
-    assert view.session.occupancy_pct == 12.5
-    assert from_snapshot(journal.snapshot()).session == view.session

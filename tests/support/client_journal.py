@@ -92,11 +92,7 @@ class Journal:
         for request in list(self.requests):
             self.resolve(request.request_id, "interrupted")
         turn_id, self.turn = self.turn.turn_id, None
-        ended = e.TurnEnded(status, **more)
-        full = self.session.occupancy_pct if ended.occupancy_pct is None else ended.occupancy_pct
-        used = self.session.usage + ended.usage
-        self.session = msgspec.structs.replace(self.session, usage=used, occupancy_pct=full)
-        self.emit(ended, turn_id=turn_id)
+        self.emit(e.TurnEnded(status, **more), turn_id=turn_id)
 
     def start_message(self, kind: type[e.AgentMessage] | type[e.Reasoning] = e.AgentMessage) -> str:
         item = kind(item_id=self.new_id("i"), turn_id=self.turn_id, status="inProgress", created_at=self.now(),

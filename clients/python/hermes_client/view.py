@@ -167,11 +167,8 @@ def _turn_started(view: View, event: e.Event, data: e.TurnStarted) -> View:
     return msgspec.structs.replace(view, turn=OpenTurn(data.turn_id, event.ts, blocks))
 
 
-def _turn_ended(view: View, _: e.Event, data: e.TurnEnded) -> View:
-    used = view.session.usage + data.usage
-    full = view.session.occupancy_pct if data.occupancy_pct is None else data.occupancy_pct
-    session = msgspec.structs.replace(view.session, usage=used, occupancy_pct=full)
-    return msgspec.structs.replace(view, turn=None, session=session)
+def _turn_ended(view: View, _: e.Event, __: e.TurnEnded) -> View:
+    return msgspec.structs.replace(view, turn=None)
 
 
 def _queue(view: View, _: e.Event, data: e.QueueChanged) -> View:

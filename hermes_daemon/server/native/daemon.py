@@ -23,19 +23,10 @@ from hermes_protocol.methods import (
     ReloadResult,
     SchemaParams,
     SchemaResult,
-    ShutdownParams,
-    ShutdownResult,
     ToolListParams,
     ToolListResult,
     ToolRow,
 )
-
-
-async def shutdown(connection: Connection, params: ShutdownParams) -> ShutdownResult:
-    """Stop the daemon, after its turns or now."""
-    if not connection.controller:
-        raise ProtocolError("permission_denied", "this client is an observer: it may not stop the daemon")
-    return connection.daemon.shutdown(params)
 
 
 async def logs(connection: Connection, params: LogsParams) -> LogsResult:

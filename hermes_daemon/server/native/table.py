@@ -11,7 +11,6 @@ from hermes_protocol.methods import METHODS
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
 HANDLERS: dict[str, Handler] = {
-    "hermes/daemon/shutdown": daemon.shutdown,
     "hermes/daemon/logs": daemon.logs,
     "hermes/daemon/reload": daemon.reload,
     "hermes/schema/get": daemon.get_schema,
