@@ -28,15 +28,21 @@ class CallContext:
         self.env: Mapping[str, str] = {**session.parts.environment, **session.row.env}
         self.settings = settings
         self.processes = SessionProcesses(session.parts.store, session.session_id)
+        self._runner = runner
         self._growing = growing
         self._lines = LineRedactor(session.parts.redact)
 
     def progress(self, text: str) -> None:
         """Show more output. Past the inline limit nothing more is streamed: the result holds head and tail."""
-        if self._growing.length < MAX_INLINE and (shown := self._lines.feed(text)):
+        if self._listened and (shown := self._lines.feed(text)):
             self._growing.say(shown)
 
     def finish(self) -> None:
         """Show what was held back because its line was not finished."""
-        if self._growing.length < MAX_INLINE and (rest := self._lines.rest()):
+        if self._listened and (rest := self._lines.rest()):
             self._growing.say(rest)
+
+    @property
+    def _listened(self) -> bool:
+        # A tool that outlives its interrupt says nothing more: no event of a turn follows turn.ended.
+        return self._growing.length < MAX_INLINE and not self._runner.over

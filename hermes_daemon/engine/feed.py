@@ -17,6 +17,7 @@ import msgspec
 from hermes_daemon.core.ports import Clock, StorageError, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
 from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
+from hermes_daemon.engine.told import Told
 from hermes_protocol.events import ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
 
 LEASE: Final = 1024
@@ -54,6 +55,7 @@ class Feed:
         self.epoch = epoch
         self.head = head
         self.open: dict[str, OpenItem] = {}
+        self.told = Told()
         self.sinks: list[Sink] = []
         self._store = store
         self._clock = clock
@@ -236,6 +238,8 @@ class Feed:
             self.open[data.item.item_id] = OpenItem(data.item)
         elif isinstance(data, (ItemCompleted, ItemDiscarded)):
             self.open.pop(event.item_id or "", None)
+        else:
+            self.told.take(data, event.ts)
         if self.sinks:
             if not self._tick:
                 self._tick_prev = previous
@@ -279,9 +283,9 @@ class Feed:
                     break
                 found.append(replayed(row))
                 size += len(row.data)
+                if size > budget:
+                    return None
             last = rows[-1].seq
-            if size > budget:
-                return None
             if last >= self.head:
                 break
         stored = found[-1].seq if found else after

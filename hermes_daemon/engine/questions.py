@@ -50,7 +50,9 @@ class _Open:
         self.since: float | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.future = future
+        self.announced = False
         self.declined: set[str] = set()
+        self.seen: set[str] = set()
         self.claimed: Resolution | None = None
 
 
@@ -102,14 +104,16 @@ class Questions:
 
     async def _ask(self, row: RequestOpened, timeout_s: float) -> Resolution:
         question = _Open(row, timeout_s, asyncio.get_running_loop().create_future())
-        if self.unattended_deny and not self._audience(row.kind):
-            await self._announce(question)
-            return await self._resolve(question, Resolution("policy"))
-        await self._announce(question)
-        self.audience_changed()
+        self._open[row.request_id] = question
+        announced = asyncio.ensure_future(self._announce(question))
         try:
+            await asyncio.shield(announced)
+            if self.unattended_deny and not self._audience(row.kind):
+                return await self._resolve(question, Resolution("policy"))
+            self.audience_changed()
             return await asyncio.shield(question.future)
         except asyncio.CancelledError:
+            await announced
             if question.claimed is None:
                 await self._resolve(question, Resolution("interrupted"))
             raise
@@ -117,14 +121,17 @@ class Questions:
     async def _announce(self, question: _Open) -> None:
         row = question.row
         await self._feed.commit([Draft(row, row.turn_id, row.item_id)], [PutRequest(row=RequestRow(request=row))])
-        self._open[row.request_id] = question
+        question.announced = True
 
     # --- answers ---
 
     async def answer(
         self, request_id: str, answer: Answer, connection_id: str, by: By, receipt: Callable[[int, str], Sequence[Op]]
     ) -> tuple[int, str]:
-        """Take an answer. Gives (seq, outcome). Raises already_resolved, request_not_found, invalid_params."""
+        """Take an answer. Gives (seq, outcome). Raises already_resolved, request_not_found, invalid_params.
+
+        Not to be cancelled: a question that is half settled would leave its turn waiting.
+        """
         question = self._open.get(request_id)
         if question is None or question.claimed is not None:
             self._raise_gone(request_id, question)
@@ -156,14 +163,16 @@ class Questions:
         return self._feed.head, "policy"
 
     def seen(self, request_id: str, by: By) -> None:
-        """A client shows the question to somebody."""
-        if request_id in self._open:
+        """A client shows the question to somebody. Saying so again is no news."""
+        question = self._open.get(request_id)
+        if question is not None and by.client_id not in question.seen:
+            question.seen.add(by.client_id)
             self._background(self._feed.commit([Draft(RequestSeen(request_id, by))], durable=False))
 
     def audience_changed(self) -> None:
         """Start, stop or end clocks after somebody came, left or declined."""
         for question in list(self._open.values()):
-            if question.claimed is not None:
+            if question.claimed is not None or not question.announced:
                 continue
             there = self._audience(question.row.kind) - question.declined
             if there and question.since is None:

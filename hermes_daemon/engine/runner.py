@@ -83,13 +83,15 @@ class Runner:
         self.tool_items: dict[str, ToolCallItem] = {}
         self.finished: dict[str, tuple[AnyItem, ...]] = {}
         self._blobs: list[Op] = []
+        self._ended: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     # --- from outside ---
 
     def start(self, ended: Callable[[], None]) -> None:
-        """Run the turn in a task of its own; `ended` is called after turn.ended was committed."""
-        self._task = asyncio.create_task(self._run(ended), name=f"turn {self.turn_id}")
+        """Run the turn in a task of its own; `ended` is called once, when turn.ended was committed."""
+        self._ended = ended
+        self._task = asyncio.create_task(self._run(), name=f"turn {self.turn_id}")
 
     def steer(self, entry: QueueEntry) -> None:
         """Hand the running turn something the user added."""
@@ -99,11 +101,16 @@ class Runner:
 
     def interrupt(self, reason: str) -> bool:
         """Ask the turn to stop. False when it is already ending."""
-        if self.stopping or self.turn.phase == "over":
+        if self.stopping or self.over:
             return False
         self.stopping = True
         self._inbox.put_nowait(Stop(reason))
         return True
+
+    @property
+    def over(self) -> bool:
+        """True when nothing more will be said in this turn."""
+        return self.turn.phase == "over"
 
     async def wait(self) -> None:
         """Return when the turn is over."""
@@ -112,13 +119,13 @@ class Runner:
 
     # --- the loop ---
 
-    async def _run(self, ended: Callable[[], None]) -> None:
+    async def _run(self) -> None:
         try:
             await self._tell_problems()
             await self.session.begin(self.report)
             await self.observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
-            while self.turn.phase != "over":
+            while not self.over:
                 fact = await self._inbox.get()
                 if isinstance(fact, Stop):
                     await self._stop(fact)
@@ -127,6 +134,11 @@ class Runner:
         except Exception as error:  # the runner: a bug in one turn must not leave its session stuck
             await self._crashed(error)
         finally:
+            self._say_ended()
+
+    def _say_ended(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
             ended()
 
     async def _tell_problems(self) -> None:
@@ -178,6 +190,13 @@ class Runner:
 
     async def _record(self, message: Message) -> None:
         """Make a message durable together with the items it completes."""
+        if id(message) in self._steers:
+            async with self.session.lock:  # the queue changes under this lock only
+                await self._write(message)
+        else:
+            await self._write(message)
+
+    async def _write(self, message: Message) -> None:
         drafts, ops = self._items_of(message)
         ops.append(AddMessage(session_id=self.session.session_id, message=message, turn_id=self.turn_id))
         ops = [*self._blobs, *ops]
@@ -285,7 +304,16 @@ class Runner:
         await self._perform_all(self.turn.feed(Interrupted(partial, stop.reason)))
 
     async def _end(self, end: End) -> None:
-        """Close what is open, requeue late steering, and say that the turn is over: one transaction."""
+        """Close what is open, requeue late steering, and say that the turn is over: one transaction.
+
+        Under the session's lock, so that a request finds the turn running or over, and never in between.
+        """
+        async with self.session.lock:
+            ended = await self._close_turn(end)
+            self._say_ended()
+        await self.observe("on_session_end", ended)
+
+    async def _close_turn(self, end: End) -> TurnEnded:
         session = self.session
         drafts, ops = self._left_open()
         requeued, requeue_ops = self._requeue_steers()
@@ -311,7 +339,7 @@ class Runner:
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
         updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
         await session.feed.commit([*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops)
-        await self.observe("on_session_end", ended)
+        return ended
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:
         """Complete the items of this turn that are still open."""
@@ -341,13 +369,12 @@ class Runner:
         ]
 
     def _requeue_steers(self) -> tuple[list[Draft], list[Op]]:
-        entries = [self._steers.pop(id(message)) for message in self.turn.steers if id(message) in self._steers]
-        if not entries:
-            return [], []
         session = self.session
-        late = {entry.queue_id for entry in entries}
-        turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in entries]
-        session.queue = [*turned, *(entry for entry in session.queue if entry.queue_id not in late)]
+        late = [entry for entry in session.queue if entry.kind == "steer"]
+        if not late:
+            return [], []
+        turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in late]
+        session.queue = [*turned, *(entry for entry in session.queue if entry.kind != "steer")]
         drafts = [
             Draft(TurnSteerRequeued(self.turn_id, entry.queue_id, entry.turn_id), self.turn_id) for entry in turned
         ]

@@ -7,6 +7,7 @@ are one transaction (decisions 9).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from hermes_daemon.core import history as laws
+from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.records import (
     AddMessage,
     Op,
@@ -40,6 +42,7 @@ from hermes_daemon.middleware.styles import Report, transform
 from hermes_protocol.content import By, InputBlock, Message, Usage, input_parts, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
+    EventData,
     ItemCompleted,
     ItemStarted,
     QueueChanged,
@@ -53,9 +56,11 @@ from hermes_protocol.events import (
     UserMessage,
 )
 from hermes_protocol.methods import (
+    GetResult,
     InterruptParams,
     InterruptResult,
     QueueResult,
+    RenameParams,
     SessionOptions,
     SetOptionParams,
     SetOptionResult,
@@ -64,12 +69,12 @@ from hermes_protocol.methods import (
     TurnOptions,
 )
 
-log = logging.getLogger(__name__)
 R = TypeVar("R", bound=msgspec.Struct)
 V = TypeVar("V")
 log = logging.getLogger(__name__)
 TOLD_REPAIRS = 20
 SUBMIT_PATIENCE = 10.0
+MAILBOX = 1024
 
 
 class Subscriber(Sink, Protocol):
@@ -108,9 +113,12 @@ class Session:
         self._shut_down = False
         self._calibrations: dict[str, Calibration] = {}
         self._sizes: dict[Message, int] = {}
+        self._waiting = 0
         self._turn_options: dict[str, TurnOptions] = {}
         self._idle = asyncio.Event()
         self._idle.set()
+        told = self.feed.told
+        told.queue, told.queue_rev, told.paused = tuple(self.queue), self.queue_rev, self.paused
         self.questions = Questions(
             self.feed, parts.clock, self._audience, unattended_deny=row.options.unattended == "deny"
         )
@@ -150,6 +158,12 @@ class Session:
                 told = self.parts.redact("; ".join(notes[:TOLD_REPAIRS]))
                 log.warning("%s: the stored history is repaired when it is sent: %s", self.session_id, told)
         return self._history
+
+    def describe(self, row: SessionRow | None = None, head: int | None = None) -> GetResult:
+        """What hermes/session/get answers; of `row` and at `head` where those are about to be."""
+        summary = self.summary(row)
+        options = (row or self.row).options
+        return GetResult(summary, options, self.state, self.row.epoch, self.feed.head if head is None else head)
 
     def summary(self, row: SessionRow | None = None) -> SessionSummary:
         """The row that lists show (this one, or what it is about to become), with what only a live session knows."""
@@ -222,7 +236,14 @@ class Session:
 
     async def exclusively(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """Do `work` alone on this session. Cancelling the caller stops the waiting, never the work once begun."""
-        await self.lock.acquire()
+        if self._waiting >= MAILBOX:
+            text = f"{MAILBOX} requests wait for session {self.session_id}"
+            raise ProtocolError("overloaded", text, scope="session", retryAfterMs=200)
+        self._waiting += 1
+        try:
+            await self.lock.acquire()
+        finally:
+            self._waiting -= 1
         if self.deleted:
             self.lock.release()
             raise ProtocolError("session_deleted", f"session {self.session_id} was deleted")
@@ -334,6 +355,7 @@ class Session:
 
     async def _steer(self, runner: Runner, params: SubmitParams, by: By,
                      receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
+        self._expect_room()
         entry = QueueEntry(new_id("queue"), runner.turn_id, params.input, by, "steer", self.parts.clock.now())
         queue = [*self.queue, entry]
         result = SubmitResult("steered", runner.turn_id, 0, queue_id=entry.queue_id)
@@ -348,6 +370,7 @@ class Session:
 
     async def _enqueue(self, params: SubmitParams, by: By, position: int | None,
                        receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
+        self._expect_room()
         at = len(self.queue) if position is None else max(0, min(position, len(self.queue)))
         entry = QueueEntry(new_id("queue"), new_id("turn"), params.input, by, "turn", self.parts.clock.now())
         queue = [*self.queue[:at], entry, *self.queue[at:]]
@@ -365,19 +388,36 @@ class Session:
 
     async def interrupt(self, params: InterruptParams) -> InterruptResult:
         """Stop the running turn, if it is the one that is meant. Stale or idle is a success with notActive."""
-        runner = self.runner
-        if runner is None or (params.turn_id is not None and params.turn_id != runner.turn_id):
-            return InterruptResult("notActive", self.feed.head, params.turn_id)
-        if params.queue != "keep":
-            await self.exclusively(lambda: self._leave_queue(params.queue, runner))
-        already = not runner.interrupt(params.reason or "interrupted")
-        return InterruptResult("alreadyEnding" if already else "interrupting", self.feed.head, runner.turn_id)
+        if self.runner is not None and params.queue == "keep" and params.key is None:
+            return self._interrupted(params)  # waits for nothing, not even for a disk that is full
 
-    async def _leave_queue(self, policy: str, runner: Runner) -> None:
+        async def work(receipt: Callable[[InterruptResult], tuple[Op, ...]]) -> InterruptResult:
+            if params.queue != "keep" and self._is_meant(params):
+                await self._leave_queue(params.queue)
+            result = self._interrupted(params)
+            with contextlib.suppress(StorageError):  # what is stopped stays stopped without a receipt
+                await self.parts.store.write(*receipt(result), patience=SUBMIT_PATIENCE)
+            return result
+
+        # Behind the submits that came before it: the turn it means may be about to start.
+        return await self.once("hermes/turn/interrupt", params, params.key, InterruptResult, work)
+
+    def _is_meant(self, params: InterruptParams) -> bool:
+        return self.runner is not None and params.turn_id in (None, self.runner.turn_id)
+
+    def _interrupted(self, params: InterruptParams) -> InterruptResult:
+        runner = self.runner
+        if runner is None or not self._is_meant(params):
+            return InterruptResult("notActive", self.feed.head, params.turn_id)
+        begun = runner.interrupt(params.reason or "interrupted")
+        return InterruptResult("interrupting" if begun else "alreadyEnding", self.feed.head, runner.turn_id)
+
+    async def _leave_queue(self, policy: str) -> None:
+        """Pause or clear the queue behind a turn that is interrupted."""
         if policy == "pause":
             self.paused = True
-        else:
-            runner.dropped = tuple(input_text(entry.input) for entry in self.queue)
+        elif self.runner is not None:
+            self.runner.dropped = tuple(input_text(entry.input) for entry in self.queue)
         queue = self.queue if policy == "pause" else []
         await self.feed.commit([self._queue_draft(queue)], [self._queue_op(queue)])
         self._take_queue(queue)
@@ -417,6 +457,10 @@ class Session:
         asyncio.ensure_future(self.start_next())  # noqa: RUF006  see _ended
         return self.queue_result()
 
+    def _expect_room(self) -> None:
+        if len(self.queue) >= MAILBOX:
+            raise ProtocolError("overloaded", f"{MAILBOX} messages are queued", scope="session", retryAfterMs=1000)
+
     def _queue_draft(self, queue: list[QueueEntry]) -> Draft:
         return Draft(QueueChanged(tuple(queue), self.queue_rev + 1, self.paused))
 
@@ -439,32 +483,41 @@ class Session:
             if params.id == "model" and options.model is not None:
                 self.parts.models.resolve(options.model)
             row = self._touched(options=options, rev=self.row.rev + 1, model=options.model or "")
-            seq = await self.feed.commit(
-                [Draft(SessionOption(params.id, params.value, by))],
-                lambda seq: (PutSession(row=row), *receipt(SetOptionResult(options, row.rev, seq))),
+            seq = await self._put_row(
+                row,
+                SessionOption(params.id, params.value, by),
+                lambda seq: receipt(SetOptionResult(options, row.rev, seq)),
             )
-            self.row = row
             self.questions.unattended_deny = options.unattended == "deny"
             self._changed(self)
             return SetOptionResult(options, row.rev, seq)
 
         return await self.once("hermes/session/setOption", params, params.key, SetOptionResult, work)
 
-    async def rename(self, title: str, expect_rev: int | None) -> None:
+    async def rename(self, params: RenameParams) -> GetResult:
         """Give the session another title."""
 
-        async def renamed() -> None:
-            self._expect_rev(expect_rev)
-            await self.update(title=title.strip(), rev=self.row.rev + 1)
+        async def work(receipt: Callable[[GetResult], tuple[Op, ...]]) -> GetResult:
+            self._expect_rev(params.expect_rev)
+            row = self._touched(title=params.title.strip(), rev=self.row.rev + 1)
+            updated = SessionUpdated(self.summary(row))
+            await self._put_row(row, updated, lambda seq: receipt(self.describe(row, seq)))
+            self._changed(self)
+            return self.describe()
 
-        await self.exclusively(renamed)
+        return await self.once("hermes/session/rename", params, params.key, GetResult, work)
 
-    async def update(self, **fields: Any) -> None:
-        """Change the row and tell everybody. The caller holds the lock or is the runner."""
-        row = self._touched(**fields)
-        self.row = row
-        await self.feed.commit([Draft(SessionUpdated(self.summary()))], [PutSession(row=row)])
-        self._changed(self)
+    async def _put_row(self, row: SessionRow, event: EventData, ops: Callable[[int], tuple[Op, ...]]) -> int:
+        """Change the row and tell everybody. The caller holds the lock.
+
+        The row is taken before its event is delivered: a snapshot may know more than the events before it, never less.
+        """
+        before, self.row = self.row, row
+        try:
+            return await self.feed.commit([Draft(event)], lambda seq: (PutSession(row=row), *ops(seq)))
+        except StorageError:
+            self.row = before
+            raise
 
     def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
         """The row after a turn that used so much."""

@@ -45,6 +45,7 @@ class Sessions:
     def __init__(self, parts: Parts, changed: Callable[[str, SessionSummary | None], None]) -> None:
         self.parts = parts
         self._live: dict[str, Session] = {}
+        self._creating: dict[tuple[str, str], asyncio.Lock] = {}
         self._changed = changed
 
     @property
@@ -95,7 +96,7 @@ class Sessions:
 
     def describe(self, session: Session) -> GetResult:
         """What hermes/session/get answers."""
-        return GetResult(session.summary(), session.row.options, session.state, session.row.epoch, session.feed.head)
+        return session.describe()
 
     def list(self, params: ListParams) -> ListResult:
         """A page of summaries, newest first. Live state stands in for what is stored."""
@@ -121,11 +122,17 @@ class Sessions:
     async def create(self, params: CreateParams, by: By) -> CreateResult:
         """Make a session. It is durable before this returns; the key (with the client's id) makes it once."""
         scope = f"client:{by.client_id}"
-        body = digest(params)
-        if params.key is not None:
+        if params.key is None:
+            return await self._create(params, scope)
+        lock = self._creating.setdefault((scope, params.key), asyncio.Lock())
+        async with lock:  # a duplicate in flight waits for the first
             known = self.parts.store.receipt(scope, "hermes/session/create", params.key)
-            if known is not None:
-                return repeat(known, body, CreateResult)
+            try:
+                return repeat(known, digest(params), CreateResult) if known else await self._create(params, scope)
+            finally:
+                self._creating.pop((scope, params.key), None)
+
+    async def _create(self, params: CreateParams, scope: str) -> CreateResult:
         self._check(params)
         row = self._new_row(params)
         fresh = msgspec.structs.replace(row, ceiling=0)
@@ -135,6 +142,7 @@ class Sessions:
         result = CreateResult(session.summary(), 1, row.epoch)
         ops: list[Op] = [PutSession(row=row), RaiseCeiling(session_id=row.session_id, ceiling=LEASE)]
         if params.key is not None:
+            body = digest(params)
             ops.append(receipt_op(scope, "hermes/session/create", params.key, body, result, row.created_at))
         created = [Draft(SessionCreated(session.summary()))]
         await asyncio.shield(asyncio.ensure_future(session.feed.commit(created, ops, patience=SUBMIT_PATIENCE)))
@@ -172,9 +180,7 @@ class Sessions:
 
     async def rename(self, params: RenameParams) -> GetResult:
         """Give a session another title."""
-        session = self.get(params.session_id)
-        await session.rename(params.title, params.expect_rev)
-        return self.describe(session)
+        return await self.get(params.session_id).rename(params)
 
     async def delete(self, params: DeleteParams) -> Empty:
         """End the session's turn and leave a tombstone; the id is never given out again."""

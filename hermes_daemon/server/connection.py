@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
 from hermes_daemon.core.ports import Refused, Rejected, StorageError, Unavailable
 from hermes_daemon.engine.identity import new_id
+from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.outbox import Outbox, Subscription
+from hermes_daemon.server.peers import is_ours
 from hermes_protocol import envelope
 from hermes_protocol.content import By
 from hermes_protocol.envelope import Answer, Batch, Call, Fault, Id, Note, Single
@@ -28,13 +30,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MAX_IN_FLIGHT: Final = 64
+MAX_IN_FLIGHT_OF_ALL: Final = 4096
 STUCK_SECONDS: Final = 30.0
+EOF_SECONDS: Final = 10.0
 WRITE_HIGH: Final = 262_144
+HANG_UP_SECONDS: Final = 1.0
+FRAME_LIMITS: Final = (65_536, 67_108_864)
+NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 Handler = Callable[[Any, Any], Awaitable[msgspec.Struct]]
 _decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     name: msgspec.json.Decoder(row.params) for name, row in METHODS.items()
 }
+
+
+class Reply(Protocol):
+    """Takes the answer of a request, and the steps that belong right behind it."""
+
+    def __call__(self, body: bytes, after: Sequence[Callable[[], object]] = ()) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -49,12 +62,17 @@ class Connection(asyncio.Protocol):
         self.shut_down = False
         self.exit_code: int | None = None
         self.subscriptions: dict[str, Subscription] = {}
-        self.outbox = Outbox(self._send, soft=settings.outbox_soft_bytes, hard=settings.outbox_hard_bytes)
+        self.outbox = Outbox(
+            self._send, soft=settings.outbox_soft_bytes, hard=settings.outbox_hard_bytes, relieved=self._relieved
+        )
         self._decoder = Decoder(settings.max_frame_bytes)
         self._transport: asyncio.WriteTransport | None = None
         self._in_flight: dict[Id, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stuck: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self._leaving: asyncio.TimerHandle | None = None
+        self._deaf = False
         self._closed = False
         self._after: list[Callable[[], object]] = []
 
@@ -64,10 +82,15 @@ class Connection(asyncio.Protocol):
         """The socket is there."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's does not inherit
         self._transport.set_write_buffer_limits(high=WRITE_HIGH)
+        if self.transport_name == "unix" and not is_ours(transport.get_extra_info("socket")):
+            self._broken_off(ProtocolError("auth_failed", "this daemon serves the user who started it"))
+            return
         self.daemon.connected(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: serve every message that is complete now."""
+        if self._deaf:
+            return
         framing = self._decoder.framing
         for frame in self._decoder.feed(data):
             if framing is None and self._decoder.framing is not None:
@@ -80,17 +103,30 @@ class Connection(asyncio.Protocol):
             else:
                 self._broken(frame)
         if self._decoder.framing is Framing.HTTP:
-            self._broken(Broken("HTTP is not served here"))
+            self._send(NOT_FOUND)
+            self.close()
+        elif self.outbox.full:
+            self._stop_reading()
 
     def eof_received(self) -> bool:
-        """The client will send no more: that is a detach."""
-        return False
+        """The client will send no more: that is a detach. What it has asked for is still answered."""
+        self.daemon.detached(self)
+        self.outbox.flush()
+        if not self._busy:
+            return False
+        self._leaving = asyncio.get_running_loop().call_later(EOF_SECONDS, self.close)
+        return True
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._tasks or self.outbox.bytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; its sessions and turns stay."""
         self._closed = True
-        if self._stuck is not None:
-            self._stuck.cancel()
+        for timer in (self._stuck, self._leaving):
+            if timer is not None:
+                timer.cancel()
         for task in list(self._tasks):
             task.cancel()
         self.daemon.disconnected(self)
@@ -99,7 +135,7 @@ class Connection(asyncio.Protocol):
         """The socket is full: a client that stays like this is cut off."""
         self.outbox.pause()
         if self._stuck is None:
-            self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self._give_up)
+            self._watch()
 
     def resume_writing(self) -> None:
         """The socket takes more."""
@@ -114,20 +150,52 @@ class Connection(asyncio.Protocol):
             self.outbox.flush()
             self._transport.close()
 
-    def _give_up(self) -> None:
-        log.warning("connection %s took nothing for %d s: closed", self.id, STUCK_SECONDS)
+    def abort(self) -> None:
+        """Close at once; what is queued is lost."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _watch(self) -> None:
+        self._unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._transport is not None and self._transport.get_write_buffer_size() < self._unsent:
+            self._watch()  # slow, but it reads: one frame may take longer than that
+            return
+        log.warning("connection %s took nothing for %d s: closed", self.id, STUCK_SECONDS)
+        self.abort()
+
+    def _stop_reading(self) -> None:
+        """The client asks and does not read its answers: it is heard again when it has."""
+        if not self._deaf and self._transport is not None and not self._transport.is_closing():
+            self._deaf = True
+            cast(asyncio.ReadTransport, self._transport).pause_reading()
+
+    def _relieved(self) -> None:
+        if self._deaf and not self.outbox.full and self._transport is not None and not self._transport.is_closing():
+            self._deaf = False
+            cast(asyncio.ReadTransport, self._transport).resume_reading()
+        if self._leaving is not None and not self._busy:
+            self.close()
 
     def _send(self, data: bytes) -> None:
         if self._transport is not None and not self._closed:
             self._transport.write(data)
 
     def _broken(self, frame: Broken) -> None:
-        if self._decoder.framing in (None, Framing.HTTP):
+        if self._decoder.framing is None:
             self.outbox.framing = Framing.NEWLINE
-        self._error(None, ProtocolError("parse", frame.reason))
-        self.close()
+        self._broken_off(ProtocolError("parse", frame.reason))
+
+    def _broken_off(self, error: ProtocolError) -> None:
+        """Say why and hang up. What still comes in is taken and dropped: closing on it would take the error back."""
+        self._error(None, error)
+        self._deaf = True
+        if self._transport is not None and not self._closed:
+            self.outbox.flush()
+            self._transport.write_eof()
+            asyncio.get_running_loop().call_later(HANG_UP_SECONDS, self.close)
 
     # --- who ---
 
@@ -157,13 +225,13 @@ class Connection(asyncio.Protocol):
 
     def _message(self, message: Single | Batch) -> None:
         if isinstance(message, Batch):
-            self._track(self._batch(message))
+            _Replies(self, message).go_on()
         elif isinstance(message, Call):
-            self._call(message, self.outbox.put)
+            self.start(message, self._reply)
         else:
-            self._other(message, self.outbox.put)
+            self.other(message, self._reply)
 
-    def _other(self, message: Single, reply: Callable[[bytes], None]) -> None:
+    def other(self, message: Single, reply: Reply) -> None:
         match message:
             case Note():
                 self._note(message)
@@ -172,7 +240,7 @@ class Connection(asyncio.Protocol):
             case Answer():
                 log.debug("connection %s sent an answer to nothing: id %s", self.id, message.id)
 
-    def _call(self, call: Call, reply: Callable[[bytes], None]) -> asyncio.Task[None] | None:
+    def start(self, call: Call, reply: Reply) -> asyncio.Task[None] | None:
         """Start a request. Gives the task, or None when it was answered at once."""
         refusal = self._refusal(call)
         if refusal is not None:
@@ -183,12 +251,13 @@ class Connection(asyncio.Protocol):
             return None
         if call.method == "shutdown":
             self.shut_down = True
+            self.daemon.detached(self)
             reply(envelope.result(call.id, None))
             return None
         try:
             params = _decoders[call.method].decode(call.params)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            reply(envelope.error(call.id, _invalid(error).as_object()))
+            reply(envelope.error(call.id, invalid(error).as_object()))
             return None
         at_once = self.daemon.reader_handlers.get(call.method)
         if at_once is not None:
@@ -197,6 +266,7 @@ class Connection(asyncio.Protocol):
         task = asyncio.get_running_loop().create_task(self._serve(call, params, reply))
         self._in_flight[call.id] = task
         self._tasks.add(task)
+        self.daemon.in_flight += 1
         task.add_done_callback(lambda done: self._served(call, reply, done))
         return task
 
@@ -215,64 +285,73 @@ class Connection(asyncio.Protocol):
         if len(self._in_flight) >= MAX_IN_FLIGHT:
             text = f"{MAX_IN_FLIGHT} requests are in flight on this connection"
             return ProtocolError("overloaded", text, scope="connection", retryAfterMs=100)
+        if self.daemon.in_flight >= MAX_IN_FLIGHT_OF_ALL:
+            text = f"{MAX_IN_FLIGHT_OF_ALL} requests are in flight in this daemon"
+            return ProtocolError("overloaded", text, scope="daemon", retryAfterMs=500)
         return None
 
-    def _initialize(self, call: Call, reply: Callable[[bytes], None]) -> None:
+    def _initialize(self, call: Call, reply: Reply) -> None:
         try:
             hello, welcome = self.daemon.welcome(self, call.params)
         except ProtocolError as error:
             reply(envelope.error(call.id, error.as_object()))
             return
         self.hello = hello
-        self.outbox.latency = max(0, hello.capabilities.max_latency_ms) / 1000
+        self.outbox.latency = min(max(0, hello.capabilities.max_latency_ms), 1000) / 1000
+        least, most = FRAME_LIMITS
+        self.outbox.frame_limit = min(max(hello.capabilities.max_frame_bytes, least), most)
         reply(envelope.result(call.id, welcome))
 
     def _answered_at_once(self, call: Call, handler: Callable[[Any, Any], Any], params: Any) -> bytes:
         try:
-            return envelope.result(call.id, handler(self, params))
+            return self._result(call, handler(self, params))
         except Exception as error:  # a request handler: its failure is an answer
             return envelope.error(call.id, self._as_error(call.method, error))
 
-    async def _serve(self, call: Call, params: Any, reply: Callable[[bytes], None]) -> None:
+    async def _serve(self, call: Call, params: Any, reply: Reply) -> None:
         try:
             await self.daemon.ready()
             value = await self.daemon.handlers[call.method](self, params)
-            body = envelope.result(call.id, value)
+            body = self._result(call, value, getattr(params, "session_id", None) or "")
         except Exception as error:  # a request handler: its failure is an answer
             body = envelope.error(call.id, self._as_error(call.method, error))
-        reply(body)
         after, self._after = self._after, []
+        reply(body, after)
+
+    def _result(self, call: Call, value: Any, session_id: str = "") -> bytes:
+        """The answer, cut to what the client takes."""
+        body = envelope.result(call.id, value)
+        limit = self.outbox.frame_limit
+        if len(body) <= limit:
+            return body
+        body = envelope.result(call.id, fitted(value, limit - 1024 - len(str(call.id)), session_id))
+        if len(body) <= limit:
+            return body
+        raise ProtocolError("too_large", f"the answer has more than {limit} bytes: ask for less", limit=limit)
+
+    def _reply(self, body: bytes, after: Sequence[Callable[[], object]] = ()) -> None:
+        self.outbox.put(body)
         for step in after:
             step()
+
+    def answer_batch(self, answers: list[bytes], after: Sequence[Callable[[], object]]) -> None:
+        """Send the answers of a batch. Nothing goes to a connection that is gone."""
+        if not self._closed:
+            self._reply(envelope.batch(answers), after)
 
     def after_reply(self, step: Callable[[], object]) -> None:
         """Do `step` right behind the answer of the handler that calls this; nothing comes between."""
         self._after.append(step)
 
-    def _served(self, call: Call, reply: Callable[[bytes], None], task: asyncio.Task[None]) -> None:
+    def _served(self, call: Call, reply: Reply, task: asyncio.Task[None]) -> None:
         """The request is over. One that was cancelled, perhaps before it began, is answered here."""
         self._tasks.discard(task)
         self._in_flight.pop(call.id, None)
+        self.daemon.in_flight -= 1
         if task.cancelled() and not self._closed:
             reply(envelope.error(call.id, ProtocolError("cancelled", "cancelled by the client").as_object()))
-
-    async def _batch(self, batch: Batch) -> None:
-        answers: dict[int, bytes] = {}
-        tasks: list[asyncio.Task[None]] = []
-        for index, entry in enumerate(batch.entries):
-
-            def reply(body: bytes, index: int = index) -> None:
-                answers[index] = body
-
-            if isinstance(entry, Call):
-                task = self._call(entry, reply)
-                if task is not None:
-                    tasks.append(task)
-                    await asyncio.wait([task])  # entries of a batch are handled in order
-            else:
-                self._other(entry, reply)
-        if answers:
-            self.outbox.put(envelope.batch([answers[index] for index in sorted(answers)]))
+        if self._leaving is not None and not self._busy:
+            self.close()
 
     def _note(self, note: Note) -> None:
         if note.method == "exit":
@@ -294,11 +373,6 @@ class Connection(asyncio.Protocol):
         elif isinstance(params, SeenParams):
             self.daemon.seen(self, params)
 
-    def _track(self, work: Awaitable[None]) -> None:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _error(self, id: Id | None, error: ProtocolError) -> None:
         self.outbox.put(envelope.error(id, error.as_object()))
 
@@ -313,13 +387,43 @@ class Connection(asyncio.Protocol):
             case Rejected():
                 return ProtocolError("invalid_params", str(error), path=error.path).as_object()
             case Unavailable():
-                return ProtocolError("failed", str(error), who=error.who).as_object()
+                again = {} if error.retry_after is None else {"retryAfterMs": int(error.retry_after * 1000)}
+                return ProtocolError("failed", str(error), who=error.who, retryable=True, **again).as_object()
         incident = new_id("incident")
         log.error("%s failed, incident %s", method, incident, exc_info=error)
         return ProtocolError("internal", f"a bug; incident {incident} is in the log", incident=incident).as_object()
 
 
-def _invalid(error: Exception) -> ProtocolError:
+class _Replies:
+    """The answers of a batch: its entries are handled in order, one after the other, and answered as one array."""
+
+    def __init__(self, connection: Connection, batch: Batch) -> None:
+        self._connection = connection
+        self._entries = iter(batch.entries)
+        self._answers: list[bytes] = []
+        self._after: list[Callable[[], object]] = []
+
+    def go_on(self) -> None:
+        """Handle entries up to the first that takes time; its end brings us back here."""
+        for entry in self._entries:
+            if not isinstance(entry, Call):
+                self._connection.other(entry, self._reply)
+                continue
+            task = self._connection.start(entry, self._reply)
+            if task is not None:
+                task.add_done_callback(lambda _: self.go_on())  # added behind the one that answers a cancelled request
+                return
+        if self._answers:
+            self._connection.answer_batch(self._answers, self._after)
+            self._answers = []
+
+    def _reply(self, body: bytes, after: Sequence[Callable[[], object]] = ()) -> None:
+        self._answers.append(body)
+        self._after += after
+
+
+def invalid(error: Exception) -> ProtocolError:
+    """invalid_params with the JSON path that the decoder's error names."""
     text = str(error)
     _, found, path = text.rpartition(" - at `")
     path = path.rstrip("`") if found else "$"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from hermes_daemon.core.settings import DaemonSettings
-from hermes_daemon.server.connection import Connection
+from hermes_daemon.server.connection import Connection, invalid
 from hermes_protocol import PROTOCOL_VERSION, envelope
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import SessionSummary
@@ -86,6 +86,7 @@ class Daemon:
             "hermes/daemon/shutdown": shutdown,
         }
         self.room: EngineRoom | None = None
+        self.in_flight = 0
         self._open_engine = open_engine
         self._withdraw = withdraw
         self._opening: asyncio.Task[None] | None = None
@@ -134,17 +135,21 @@ class Daemon:
     def disconnected(self, connection: Connection) -> None:
         """A socket is gone: its subscriptions end, its sessions stay."""
         self.connections.pop(connection.id, None)
+        self.detached(connection)
+        self.reconsider()
+
+    def detached(self, connection: Connection) -> None:
+        """A client leaves: it gets no more events."""
         if self.room is not None:
             for session_id in list(connection.subscriptions):
                 self.room.unsubscribe(connection, session_id)
-        self.reconsider()
 
     def welcome(self, connection: Connection, raw: msgspec.Raw) -> tuple[Hello, InitializeResult]:
         """Answer initialize from constants. version_unsupported, invalid_params, draining."""
         try:
             params = msgspec.json.decode(raw, type=InitializeParams)
-        except msgspec.MsgspecError as error:
-            raise ProtocolError("invalid_params", f"initialize: {error}", path="$") from error
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise invalid(error) from error
         hello = params.hermes
         if hello is None and params.initialization_options is not None:
             hello = params.initialization_options.hermes
@@ -176,7 +181,7 @@ class Daemon:
             return
         for other in list(self.connections.values()):
             if other is not connection and other.hello is not None and other.hello.client.id == hello.client.id:
-                other.close()
+                other.abort()  # it is half open: nobody reads what is queued there
 
     def seen(self, connection: Connection, params: SeenParams) -> None:
         """A client shows a question to somebody."""

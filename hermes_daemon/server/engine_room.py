@@ -14,10 +14,11 @@ from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
 from hermes_daemon.server.connection import Connection
+from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.outbox import Subscription
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.events import AnyItem
-from hermes_protocol.methods import InFlight, OpenTurn, Snapshot, SubscribeParams, SubscribeResult
+from hermes_protocol.events import AnyItem, SessionState
+from hermes_protocol.methods import InFlight, Snapshot, SubscribeParams, SubscribeResult
 
 log = logging.getLogger(__name__)
 REPLAY_BYTES: Final = 4 * 1_048_576
@@ -116,11 +117,10 @@ class EngineRoom:
 
     # --- subscriptions ---
 
-    async def subscribe(self, connection: Connection, params: SubscribeParams) -> SubscribeResult:
-        """Snapshot or replay, and registration, in one step: no event falls between (protocol section 5)."""
+    def subscribe(self, connection: Connection, params: SubscribeParams) -> SubscribeResult:
+        """Snapshot or replay, and registration, in one step that waits for nothing (protocol section 5)."""
         session = self.sessions.get(params.session_id)
         self.unsubscribe(connection, params.session_id)
-        await session.feed.drained()
         hello = connection.hello
         detail = params.detail or (hello.capabilities.events.detail if hello else "full")
         feed = session.feed
@@ -132,11 +132,10 @@ class EngineRoom:
         subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
         connection.subscriptions[session.session_id] = subscription
         session.attach(subscription)
+        connection.after_reply(lambda: subscription.release(missing or []))
         if missing is None:
-            frame = hello.capabilities.max_frame_bytes if hello else 1_048_576
-            snapshot = snapshot_of(session, params.tail, frame // 2)
+            snapshot = snapshot_of(session, params.tail, connection.outbox.frame_limit // 2)
             return SubscribeResult("snapshot", feed.epoch, feed.head, feed.head, snapshot)
-        connection.after_reply(lambda: subscription.replay(missing))
         return SubscribeResult("replay", feed.epoch, last, feed.head)
 
     def _retained(self, session: Session, seq: int) -> bool:
@@ -156,7 +155,7 @@ class EngineRoom:
     def seen(self, connection: Connection, request_id: str) -> None:
         """A question is on somebody's screen."""
         for session in self.sessions.live:
-            if session.session_id in connection.subscriptions:
+            if connection.controller and session.session_id in connection.subscriptions:
                 session.questions.seen(request_id, connection.by())
 
     def session_of_request(self, request_id: str) -> Session:
@@ -169,35 +168,46 @@ class EngineRoom:
 
 def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     """The session as it is at `feed.head`: completed items from the end, at most `tail` and `budget` bytes of them."""
+    told, opened = session.feed.told, session.feed.open
     store = session.parts.store
     wanted = max(0, min(tail, 1000))
     page = store.items(session.session_id, limit=wanted, order="desc") if wanted else None
-    items: list[AnyItem] = []
-    size = 0
-    for row in page.rows if page else ():
-        if row.item.item_id in session.feed.open or row.item.status == "inProgress":
-            continue
-        size += len(msgspec.json.encode(row.item))
-        if size > budget and items:
-            break
-        items.append(row.item)
+    done = [row.item for row in page.rows if row.item.item_id not in opened] if page else []
+    items = within([item for item in done if item.status != "inProgress"], budget, session.session_id)
+    more = page is not None and (page.next_cursor is not None or len(items) < len(done))
     items.reverse()
-    older = items[0].item_id if items and page and (page.next_cursor or len(items) < len(page.rows)) else None
-    inflight = tuple(InFlight(item.item, item.field, item.text, item.length) for item in session.feed.open.values())
-    runner = session.runner
-    turn = OpenTurn(runner.turn_id, runner.started_at, runner.input) if runner else None
+    inflight = tuple(InFlight(item.item, item.field, item.text, item.length) for item in opened.values())
+    clocked = {row.request_id: row for row in session.questions.rows}
+    state: SessionState = "compacting" if told.compacting else "idle"
+    if told.turn is not None and not told.compacting:
+        state = "waiting" if told.requests else "running"
     return Snapshot(
         summary=session.summary(),
         options=session.row.options,
         rev=session.row.rev,
-        state=session.state,
+        state=state,
         items=tuple(items),
         inflight=inflight,
-        open_requests=session.questions.rows,
-        queue=tuple(session.queue),
-        queue_rev=session.queue_rev,
-        paused=session.paused,
+        open_requests=tuple(clocked.get(row.request_id, row) for row in told.requests.values()),
+        queue=told.queue,
+        queue_rev=told.queue_rev,
+        paused=told.paused,
         usage=session.row.usage,
-        turn=turn,
-        older_cursor=older,
+        turn=told.turn,
+        older_cursor=items[0].item_id if items and more else None,
     )
+
+
+def within(items: list[AnyItem], budget: int, session_id: str) -> list[AnyItem]:
+    """The first of these that have at most `budget` bytes together, at least one. One that is longer alone is cut."""
+    taken: list[AnyItem] = []
+    for item in items:
+        size = len(msgspec.json.encode(item))
+        if size > budget:
+            item = msgspec.convert(fitted(item, budget, session_id), AnyItem)
+            size = len(msgspec.json.encode(item))
+        budget -= size
+        if budget < 0 and taken:
+            break
+        taken.append(item)
+    return taken

@@ -1,8 +1,9 @@
 """What a connection still has to send: bounded in bytes, merged while it waits, dropped last.
 
 Stages (protocol section 9): neighbouring deltas of one item are merged for `latency` seconds; above the soft limit
-they are merged until the socket can take more; above the hard limit a subscription's queued events are dropped and
-the client is told to subscribe again. Answers and control messages are never dropped.
+they are merged until the socket can take more, and progress is dropped; above half of the hard limit the client gets
+whole items only (hermes/lag); above the hard limit a subscription's queued events are dropped and the client is told
+to subscribe again. Answers and control messages are never dropped.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from hermes_daemon.engine.emitted import Batch, Emitted
+import msgspec
+
+from hermes_daemon.engine.emitted import Batch, Emitted, tail
 from hermes_daemon.engine.feed import Feed
+from hermes_daemon.server.fitting import fitted
 from hermes_protocol import envelope
 from hermes_protocol.framing import Framing, encode
-from hermes_protocol.methods import DesyncParams, Detail
+from hermes_protocol.methods import DesyncParams, Detail, LagParams
 
 CHUNK: Final = 262_144
 STATUS_KINDS: Final = ("turn.", "session.", "request.", "queue.", "notice")
 
 
 class Subscription:
-    """One session as one connection sees it: an engine Sink. `last` is the number of the last event handed on."""
+    """One session as one connection sees it: an engine Sink. `last` is the number of the last event handed on.
+
+    It holds events back until `release`, so that none is sent before the answer that announces it.
+    """
 
     def __init__(self, outbox: Outbox, connection_id: str, feed: Feed, detail: Detail,
                  can_answer: frozenset[str], last: int) -> None:  # fmt: skip
@@ -36,6 +43,9 @@ class Subscription:
         self.run: list[Emitted] = []
         self.run_bytes = 0
         self.dead = False
+        self.thinned = False
+        self._held: list[Emitted] | None = []
+        self._overflowed = False
         self._outbox = outbox
         self._feed = feed
 
@@ -43,70 +53,136 @@ class Subscription:
         """Take a batch. In step with the others the bytes are the ones they get too. Never blocks."""
         if self.dead:
             return
-        merges = batch.deltas and self._outbox.merges
-        if self.detail == "full" and merges and batch.deltas == len(batch.events):
-            self._hold(batch.events, batch.size)
-        elif self.detail == "full" and not merges and not self.run and self.last == batch.prev:
-            self.last = batch.last
-            self._outbox.put_events(self, batch.joined(self._outbox.framing))
-        else:
-            for event in batch.events:
-                self._event(event)
+        if self._held is not None:
+            self._hold(batch.events)
+            return
+        outbox = self._outbox
+        if outbox.merges and self.detail == "full" and not self.thinned and batch.deltas == len(batch.events):
+            self._grow(batch.events, batch.size)
+            return
+        in_step = self.last == batch.prev and self.detail == "full" and not self.run and not self.thinned
+        if in_step and not outbox.lagging and not (batch.deltas and outbox.merges):
+            frames = batch.joined(outbox.framing)
+            if len(frames) <= outbox.frame_limit:
+                outbox.put_events(self, batch.prev, frames)
+                self.last = batch.last
+                return
+        for event in batch.events:
+            self._event(event)
 
-    def _hold(self, deltas: list[Emitted], size: int) -> None:
-        """Keep deltas back until their neighbours are there."""
-        self.run += deltas
-        self.run_bytes += size
-        self._outbox.run_grew(self)
+    def release(self, missed: list[Emitted]) -> None:
+        """The answer is on its way: send what was missed, then what came meanwhile, then live."""
+        held, self._held = self._held or [], None
+        self._taken_run()
+        if self._overflowed and not self.dead:
+            self._outbox.desync(self)
+        for event in (*missed, *held):
+            self._event(event)
+
+    def flush(self) -> None:
+        """Hand the merged run on."""
+        run = self._taken_run()
+        for event in self._feed.merged(run) if run else ():
+            self._put(event)
+
+    def thin(self) -> None:
+        """From here on only whole items, until the outbox has room again."""
+        self.thinned = True
+        self._taken_run()
+
+    def drop(self) -> None:
+        """Nothing of this subscription is wanted any more."""
+        self.dead = True
+        self._held = None
+        self._taken_run()
 
     def _event(self, event: Emitted) -> None:
         if self.dead or not self._wanted(event):
             return
-        if event.delta is not None and self._outbox.merges:
-            self._hold([event], len(event.tail))
+        outbox = self._outbox
+        if event.delta is not None and outbox.merges:
+            self._grow([event], len(event.tail))
             return
         if self.run:
             self.flush()
         self._put(event)
 
-    def replay(self, events: list[Emitted]) -> None:
-        """Take what was missed, in order."""
-        for event in events:
-            self._event(event)
-
-    def flush(self) -> None:
-        """Hand the merged run on."""
-        run, self.run, self.run_bytes = self.run, [], 0
-        for event in self._feed.merged(run) if run else ():
-            self._put(event)
+    def _grow(self, deltas: list[Emitted], size: int) -> None:
+        """Keep deltas back until their neighbours are there."""
+        outbox = self._outbox
+        if self.run and self.run_bytes + size > outbox.frame_limit // 2:
+            self.flush()
+        if not self.dead and not self.thinned:
+            self.run += deltas
+            self.run_bytes += size
+            outbox.run_grew(self, size)
 
     def _put(self, event: Emitted) -> None:
+        if self.dead:
+            return
+        outbox = self._outbox
         body = b"%b%d,%b" % (self._feed.prefix, self.last, event.tail)
+        if len(body) > outbox.frame_limit:
+            if event.delta is not None:
+                return  # item.completed brings the text, or the id under which it is read
+            tail = cut_tail(event, outbox.frame_limit - 512, self.session_id)
+            body = b"%b%d,%b" % (self._feed.prefix, self.last, tail)
+        outbox.put_events(self, self.last, encode(outbox.framing, body))
         self.last = event.seq
-        self._outbox.put_events(self, encode(self._outbox.framing, body))
+
+    def _hold(self, events: list[Emitted]) -> None:
+        size = sum(len(event.tail) for event in events)
+        if self._held is None or self._overflowed or not self._outbox.has_room(size):
+            self._held, self._overflowed = [], True
+            self._taken_run()
+            return
+        self._held += events
+        self.run_bytes += size
+        self._outbox.bytes += size
+
+    def _taken_run(self) -> list[Emitted]:
+        run, self.run = self.run, []
+        self._outbox.bytes -= self.run_bytes
+        self.run_bytes = 0
+        return run
 
     def _wanted(self, event: Emitted) -> bool:
-        if self.detail == "full":
-            return True
-        if self.detail == "final":
+        if self.detail == "status":
+            return event.kind.startswith(STATUS_KINDS)
+        if self.detail == "final" or self.thinned:
             return event.kind not in ("item.delta", "item.progress")
-        return event.kind.startswith(STATUS_KINDS)
+        return event.kind != "item.progress" or not self._outbox.lagging
+
+
+def cut_tail(event: Emitted, limit: int, session_id: str) -> bytes:
+    """The shared part of the frame of an event that is too long for this reader, with its longest texts cut."""
+    data = msgspec.json.encode(fitted(event.data, limit, session_id))
+    return tail(event.seq, event.ts, event.kind, event.turn_id, event.item_id, data)
 
 
 class Outbox:
-    """The queue of one connection. `write` puts bytes on the transport; `pause`/`resume` come from it."""
+    """The queue of one connection. `write` puts bytes on the transport; `pause`/`resume` come from it.
 
-    def __init__(self, write: Callable[[bytes], None], *, soft: int, hard: int) -> None:
+    `bytes` counts everything that waits, `owed` the answers and control messages among it, which are never dropped.
+    `relieved` is called when the socket has taken something.
+    """
+
+    def __init__(self, write: Callable[[bytes], None], *, soft: int, hard: int,
+                 relieved: Callable[[], None] = lambda: None) -> None:  # fmt: skip
         self.framing = Framing.NEWLINE
         self.latency = 0.033
+        self.frame_limit = 1_048_576
         self.bytes = 0
+        self.owed = 0
         self._write = write
+        self._relieved = relieved
         self._soft = soft
         self._hard = hard
-        self._queue: deque[tuple[Subscription | None, bytes]] = deque()
+        self._queue: deque[tuple[Subscription | None, int, bytes]] = deque()
         self._paused = False
         self._scheduled = False
         self._growing: dict[int, Subscription] = {}
+        self._thinned: dict[int, Subscription] = {}
         self._merge_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -120,39 +196,59 @@ class Outbox:
         return self.bytes > self._soft
 
     @property
+    def full(self) -> bool:
+        """True while the answers alone are over the hard limit: who does not read them should not ask for more."""
+        return self.owed > self._hard
+
+    @property
     def paused(self) -> bool:
         """True while the socket does not take more."""
         return self._paused
 
     def put(self, body: bytes) -> None:
         """Queue an answer or a control message."""
-        self._append(None, encode(self.framing, body))
+        frame = encode(self.framing, body)
+        self.owed += len(frame)
+        self._append(None, 0, frame)
 
-    def put_events(self, subscription: Subscription, frames: bytes) -> None:
+    def put_events(self, subscription: Subscription, prev: int, frames: bytes) -> None:
         """Queue framed events of a subscription; over the hard limit the subscription is desynced instead."""
-        if self.bytes + len(frames) > self._hard:
-            self._desync(subscription)
+        waiting = self.bytes + len(frames)
+        if waiting > self._hard:
+            self.desync(subscription)
             return
         subscription.queued += len(frames)
-        self._append(subscription, frames)
+        self._append(subscription, prev, frames)
+        if waiting > self._hard // 2:
+            self._thin(subscription)
 
-    def run_grew(self, subscription: Subscription) -> None:
-        """A subscription holds back deltas: they are handed on after `latency`, or when the socket drains."""
+    def has_room(self, size: int) -> bool:
+        """True when so many bytes more stay below the hard limit."""
+        return self.bytes + size <= self._hard
+
+    def run_grew(self, subscription: Subscription, size: int) -> None:
+        """A subscription holds events back: they are handed on after `latency`, or when the socket drains."""
+        self.bytes += size
         self._growing[id(subscription)] = subscription
-        if subscription.run_bytes + self.bytes > self._hard:
-            self._desync(subscription)
+        if self.bytes > self._hard:
+            self.desync(subscription)
+        elif self.bytes > self._hard // 2:
+            self._thin(subscription)
         elif self._merge_timer is None:
             self._merge_timer = asyncio.get_running_loop().call_later(self.latency, self._merged)
 
-    def forget(self, subscription: Subscription) -> None:
-        """Drop what a subscription has queued: its events are not wanted any more."""
-        subscription.dead = True
-        subscription.run = []
+    def forget(self, subscription: Subscription) -> int:
+        """Drop what a subscription has queued: its events are not wanted any more. The last number it was sent."""
+        sent = subscription.last
+        subscription.drop()
         self._growing.pop(id(subscription), None)
+        self._thinned.pop(id(subscription), None)
         if subscription.queued:
+            sent = next(prev for owner, prev, _ in self._queue if owner is subscription)
             self._queue = deque(entry for entry in self._queue if entry[0] is not subscription)
             self.bytes -= subscription.queued
             subscription.queued = 0
+        return sent
 
     def pause(self) -> None:
         """The transport's buffer is full."""
@@ -170,8 +266,8 @@ class Outbox:
         self._growing.clear()
         self._drain()
 
-    def _append(self, subscription: Subscription | None, frames: bytes) -> None:
-        self._queue.append((subscription, frames))
+    def _append(self, subscription: Subscription | None, prev: int, frames: bytes) -> None:
+        self._queue.append((subscription, prev, frames))
         self.bytes += len(frames)
         self._schedule()
 
@@ -196,18 +292,37 @@ class Outbox:
             pieces: list[bytes] = []
             size = 0
             while self._queue and size < CHUNK:
-                subscription, frames = self._queue.popleft()
+                subscription, _, frames = self._queue.popleft()
                 if subscription is not None:
                     subscription.queued -= len(frames)
+                else:
+                    self.owed -= len(frames)
                 size += len(frames)
                 pieces.append(frames)
             self.bytes -= size
             self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if not self._paused and self._growing and self._merge_timer is None:
             self._merged()
+        if self._thinned and self.bytes <= self._soft // 2:
+            self._restore()
+        self._relieved()
 
-    def _desync(self, subscription: Subscription) -> None:
+    def _thin(self, subscription: Subscription) -> None:
+        """Half of the hard limit is waiting: whole items only, and say so in reserved room."""
+        if subscription.thinned or subscription.dead or subscription.detail != "full":
+            return
+        self._thinned[id(subscription)] = subscription
+        self._growing.pop(id(subscription), None)
+        subscription.thin()
+        self.put(envelope.note("hermes/lag", LagParams(subscription.session_id, "final")))
+
+    def _restore(self) -> None:
+        thinned, self._thinned = self._thinned, {}
+        for subscription in thinned.values():
+            subscription.thinned = False
+            self.put(envelope.note("hermes/lag", LagParams(subscription.session_id, "full")))
+
+    def desync(self, subscription: Subscription) -> None:
         """Too much is waiting: drop this subscription's events and say so in reserved room."""
-        last = subscription.last
-        self.forget(subscription)
-        self.put(envelope.note("hermes/desync", DesyncParams(subscription.session_id, last, "lag")))
+        sent = self.forget(subscription)
+        self.put(envelope.note("hermes/desync", DesyncParams(subscription.session_id, sent, "lag")))

@@ -73,19 +73,24 @@ class Item(Wire, tag_field="type", kw_only=True, frozen=True):
 
 
 class UserMessage(Item, tag="userMessage", kw_only=True, frozen=True):
+    """`blob` is set where `text` was cut to fit the reader's frame: the whole text is read there. So for all three."""
+
     input: tuple[InputBlock, ...]
     text: str
     by: By | None = None
+    blob: BlobRef | None = None
 
 
 class AgentMessage(Item, tag="agentMessage", kw_only=True, frozen=True):
     text: str
     model: str
+    blob: BlobRef | None = None
 
 
 class Reasoning(Item, tag="reasoning", kw_only=True, frozen=True):
     text: str
     model: str
+    blob: BlobRef | None = None
 
 
 class ToolCallItem(Item, tag="toolCall", kw_only=True, frozen=True):

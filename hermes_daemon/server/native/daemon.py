@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from typing import Final
 
-from hermes_daemon.core.ports import Refused
+from hermes_daemon.core.ports import Refused, Store
 from hermes_daemon.server.connection import Connection
+from hermes_daemon.server.fitting import text_blob_of
 from hermes_protocol import schema
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.methods import (
@@ -28,6 +30,8 @@ from hermes_protocol.methods import (
     ToolRow,
 )
 
+LONGEST_CHARACTER: Final = 4
+
 
 async def logs(connection: Connection, params: LogsParams) -> LogsResult:
     """The last lines of the log."""
@@ -36,6 +40,8 @@ async def logs(connection: Connection, params: LogsParams) -> LogsResult:
 
 async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
     """Read config.yaml again; a broken one changes nothing."""
+    if not connection.controller:
+        raise ProtocolError("permission_denied", "this client is an observer: it may look, not change")
     if "config" not in params.what:
         return ReloadResult((), ())
     reloaded = connection.daemon.engine.reload()
@@ -105,17 +111,31 @@ async def config_get(connection: Connection, params: ConfigGetParams) -> ConfigG
 
 async def blob_read(connection: Connection, params: BlobReadParams) -> BlobReadResult:
     """A page of a big output. Offsets are bytes; utf8 pages end at a code point."""
-    limit = max(1, min(params.limit, 1_048_576))
-    found = connection.daemon.engine.parts.store.blob(params.blob_id, max(0, params.offset), limit)
+    # A control character is six bytes of JSON: a page of so many bytes fits into the frame however it is written.
+    limit = max(LONGEST_CHARACTER, min(params.limit, (connection.outbox.frame_limit - 1024) // 6))
+    offset = max(0, params.offset)
+    store = connection.daemon.engine.parts.store
+    named = text_blob_of(params.blob_id)
+    found = _item_text(store, *named, offset, limit) if named else store.blob(params.blob_id, offset, limit)
     if found is None:
         raise ProtocolError("blob_not_found", f"no blob {params.blob_id}")
     data, total = found
     if params.encoding == "base64":
-        end = params.offset + len(data)
+        end = offset + len(data)
         return BlobReadResult(base64.b64encode(data).decode(), end >= total, total, end)
     text, used = _whole_characters(data)
-    end = params.offset + used
+    end = offset + used
     return BlobReadResult(text, end >= total, total, end)
+
+
+def _item_text(store: Store, session_id: str, item_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:
+    """A page of the whole text of an item that was cut to fit a frame."""
+    row = store.item(session_id, item_id)
+    text = getattr(row.item, "text", None) if row is not None else None
+    if not isinstance(text, str):
+        return None
+    data = text.encode("utf-8", "replace")
+    return data[offset : offset + limit], len(data)
 
 
 def _whole_characters(data: bytes) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hermes_daemon.server.connection import Connection
+from hermes_daemon.server.engine_room import within
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.methods import (
     CreateParams,
@@ -51,7 +52,7 @@ async def get(connection: Connection, params: SessionParams) -> GetResult:
 
 async def subscribe(connection: Connection, params: SubscribeParams) -> SubscribeResult:
     """Snapshot or replay, then live."""
-    return await connection.daemon.engine.subscribe(connection, params)
+    return connection.daemon.engine.subscribe(connection, params)
 
 
 async def unsubscribe(connection: Connection, params: SessionParams) -> Empty:
@@ -71,7 +72,16 @@ async def items(connection: Connection, params: ItemsParams) -> ItemsResult:
         )
     except KeyError as error:
         raise ProtocolError("item_not_found", f"no item {error.args[0]} in this session") from error
-    return ItemsResult(tuple(row.item for row in page.rows), page.next_cursor)
+    found = [row.item for row in page.rows]
+    nearest_last = params.before is not None and params.after is None and params.order == "asc"
+    nearest_last |= params.after is not None and params.before is None and params.order == "desc"
+    if nearest_last:
+        found.reverse()
+    items = within(found, connection.outbox.frame_limit // 2, params.session_id)
+    cursor = items[-1].item_id if len(items) < len(found) else page.next_cursor
+    if nearest_last:
+        items.reverse()
+    return ItemsResult(tuple(items), cursor)
 
 
 async def wait(connection: Connection, params: WaitParams) -> WaitResult:

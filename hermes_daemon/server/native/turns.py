@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from hermes_daemon.core.records import Op
-from hermes_daemon.engine.session import digest, receipt_op, repeat
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.native.sessions import writable
 from hermes_protocol.errors import ProtocolError
@@ -74,20 +73,15 @@ async def answer(connection: Connection, params: AnswerParams) -> AnswerResult:
     session = engine.session_of_request(params.request_id)
     if session.session_id not in connection.subscriptions:
         raise ProtocolError("not_subscribed", f"subscribe to {session.session_id} before you answer for it")
-    body = digest(params)
-    if params.key is not None:
-        known = engine.parts.store.receipt(session.session_id, "hermes/request/answer", params.key)
-        if known is not None:
-            return repeat(known, body, AnswerResult)
 
-    def receipt(seq: int, outcome: str) -> Sequence[Op]:
-        if params.key is None:
-            return ()
-        result = AnswerResult("accepted", seq, outcome)
-        at = engine.parts.clock.now()
-        return (receipt_op(session.session_id, "hermes/request/answer", params.key, body, result, at),)
+    async def work(receipt: Callable[[AnswerResult], tuple[Op, ...]]) -> AnswerResult:
+        seq, outcome = await session.questions.answer(
+            params.request_id,
+            params.answer,
+            connection.id,
+            connection.by(),
+            lambda seq, outcome: receipt(AnswerResult("accepted", seq, outcome)),
+        )
+        return AnswerResult("accepted", seq, outcome)
 
-    seq, outcome = await session.questions.answer(
-        params.request_id, params.answer, connection.id, connection.by(), receipt
-    )
-    return AnswerResult("accepted", seq, outcome)
+    return await session.once("hermes/request/answer", params, params.key, AnswerResult, work)
