@@ -103,6 +103,7 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
     from hermes_daemon.middleware.registry import Registry
     from hermes_daemon.providers.catalog import Catalog
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
     from hermes_daemon.store.sqlite import SqliteStore
     from hermes_daemon.tools.builtin import builtin_tools
@@ -133,11 +134,15 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         settings = configuration.current
         daemon.limits = settings.daemon
         catalog.update(settings)
-        redaction.redact = Redactor(configuration.secret_values()) if settings.security.redact_secrets else str
+        known = configuration.secret_values() | catalog.secret_values()
+        redaction.redact = Redactor(known) if settings.security.redact_secrets else str
         logging.getLogger().setLevel(settings.logging.level)
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines hold URLs with their queries
 
     apply()
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogFile):
+            handler.redact = redaction
     for problem in parts.problems():
         log.warning("%s", redaction(problem))
     left = store.processes()

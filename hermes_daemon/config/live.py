@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -13,6 +15,7 @@ from hermes_daemon.config.problem import ConfigError, Key, dotted, nearest, pars
 from hermes_daemon.core.ports import Refused, Reload
 from hermes_daemon.core.settings import Settings
 
+_TELLING = re.compile(r"(?i)auth|key|token|secret|password|cookie|sig")
 MASK = "[from .env]"
 
 
@@ -54,9 +57,15 @@ class Configuration:
         return self._loaded.secret(name)
 
     def secret_values(self) -> frozenset[str]:
-        """Every credential in use: all of home/.env, and the keys that configured providers read."""
-        names = {provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env}
-        return self._loaded.secret.values() | {value for name in names if (value := self.secret(name))}
+        """Every credential in use: all of home/.env, and what configured providers send: keys, headers, parameters."""
+        values = set(self._loaded.secret.values())
+        for provider in self.current.providers.values():
+            values |= {self.secret(provider.api_key_env) or ""} if provider.api_key_env else set()
+            values |= {text for name, text in provider.headers.items() if _TELLING.search(name)}
+            query = parse_qsl(urlsplit(provider.base_url).query) if "?" in provider.base_url else []
+            values |= {text for name, text in query if _TELLING.search(name)}
+        # Behind a scheme ("Bearer ...") the secret is the last word.
+        return frozenset(word for value in values for word in (value, value.rpartition(" ")[2]) if word)
 
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""

@@ -21,6 +21,7 @@ from hermes_daemon.core.turn import Turn
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.model_call import ModelCall
+from hermes_daemon.engine.shown import without_secrets
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.styles import decide, observe, transform
@@ -198,6 +199,7 @@ class Runner:
 
     async def _write(self, message: Message) -> None:
         drafts, ops = self._items_of(message)
+        message = without_secrets(message, self.session.parts.redact)
         ops.append(AddMessage(session_id=self.session.session_id, message=message, turn_id=self.turn_id))
         ops = [*self._blobs, *ops]
         self._blobs = []

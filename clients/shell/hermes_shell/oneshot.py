@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from _signal import SIG_DFL, SIGHUP, SIGTERM, getsignal, signal  # the module without underscore imports enum: 3 ms
+
+# The module without the underscore imports enum: 3 ms.
+from _signal import SIG_DFL, SIGHUP, SIGTERM, getsignal, signal  # type: ignore[import-not-found]
 
 from hermes_local import connection as wire
 from hermes_local import spawn
