@@ -45,12 +45,14 @@ async def serve(address: Address, listener: socket.socket, owner: Owner, *, read
         endpoints=identity.endpoints,
         protocol_versions=PROTOCOL_VERSIONS,
     )
+    log.info("ready: version %s, pid %d, home %s", identity.version, os.getpid(), identity.home)
     opening = asyncio.create_task(_open_early(daemon))
     try:
         await daemon.stopped.wait()
     finally:
         opening.cancel()
         server.close()
+        log.info("stopped")
     return 0
 
 
@@ -125,7 +127,7 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         redact=redaction,
         middleware=Registry(),
         environment=_environment(),
-        problems=lambda: (*map(str, configuration.errors), *configuration.warnings),
+        problems=lambda: (*store.warnings, *map(str, configuration.errors), *configuration.warnings),
     )
     sessions = Sessions(parts, daemon.session_changed)
 

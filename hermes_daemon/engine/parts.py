@@ -13,8 +13,8 @@ from hermes_daemon.middleware.registry import Registry
 
 class Parts(msgspec.Struct, frozen=True):
     """`settings` gives the settings of now; `redact` takes secrets out of text; `environment` is what a session's
-    programs start from (the daemon's own, allow-listed); `problems` are faults of the configuration, told in the turns
-    that run in spite of them."""
+    programs start from (the daemon's own, allow-listed); `problems` are faults of the configuration and the
+    database, told in the turns that run in spite of them."""
 
     store: Store
     models: Models

@@ -143,7 +143,7 @@ class Runner:
             ended()
 
     async def _tell_problems(self) -> None:
-        """Say what is wrong with the configuration, once in a session: its values are not the ones in the file."""
+        """Say what is wrong with the configuration or the database, once in a session."""
         session = self.session
         fresh = [text for text in session.parts.problems() if text not in session.told]
         if fresh:
@@ -340,6 +340,8 @@ class Runner:
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
         updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
+        if end.error is not None:
+            log.warning("turn %s of %s %s: %s", self.turn_id, session.session_id, end.status, end.error.message)
         await session.feed.commit([*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops)
         return ended
 
