@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -13,7 +15,9 @@ from hermes_daemon.config.problem import ConfigError, Key, dotted, nearest, pars
 from hermes_daemon.core.ports import Refused, Reload
 from hermes_daemon.core.settings import Settings
 
+_TELLING = re.compile(r"(?i)auth|key|token|secret|password|cookie|sig")
 MASK = "[from .env]"
+_GUARDING = frozenset({"", "approvals", "tools", "terminal", "security", "providers", "model"})
 
 
 class Configuration:
@@ -28,6 +32,7 @@ class Configuration:
         self._seen = self._files()
         self._loaded = load(home, environ)
         self._errors = self._loaded.errors
+        self._whole = not self._errors
 
     @property
     def current(self) -> Settings:
@@ -45,6 +50,22 @@ class Configuration:
         return self._loaded.warnings
 
     @property
+    def fault(self) -> str:
+        """Why nothing may be sent to a model or run by these settings; "" when it may.
+
+        After a good reading the settings in force are always good ones. Before the first, a default may stand where
+        the file forbids something or names whom to talk to, and so nothing is done until it is mended.
+        """
+        if self._whole:
+            return ""
+        for error in self._errors:
+            section = error.key.partition(".")[0].partition("[")[0]
+            if error.path == self.path and section in _GUARDING:
+                unknown = "No turn starts while it is not known what the configuration forbids"
+                return f"{unknown}: {error}. Mend it and send again."
+        return ""
+
+    @property
     def path(self) -> str:
         """The config.yaml that is read and written, whether it exists or not."""
         return self._loaded.path
@@ -54,9 +75,15 @@ class Configuration:
         return self._loaded.secret(name)
 
     def secret_values(self) -> frozenset[str]:
-        """Every credential in use: all of home/.env, and the keys that configured providers read."""
-        names = {provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env}
-        return self._loaded.secret.values() | {value for name in names if (value := self.secret(name))}
+        """Every credential in use: all of home/.env, and what configured providers send: keys, headers, parameters."""
+        values = set(self._loaded.secret.values())
+        for provider in self.current.providers.values():
+            values |= {self.secret(provider.api_key_env) or ""} if provider.api_key_env else set()
+            values |= {text for name, text in provider.headers.items() if _TELLING.search(name)}
+            query = parse_qsl(urlsplit(provider.base_url).query) if "?" in provider.base_url else []
+            values |= {text for name, text in query if _TELLING.search(name)}
+        # Behind a scheme ("Bearer ...") the secret is the last word.
+        return frozenset(word for value in values for word in (value, value.rpartition(" ")[2]) if word)
 
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""
@@ -65,6 +92,7 @@ class Configuration:
         self._errors = loaded.errors
         if loaded.errors:
             return Reload(errors=loaded.errors, warnings=loaded.warnings)
+        self._whole = True
         changed = differing(self._loaded, loaded)
         self._loaded = loaded
         return Reload(changed, warnings=loaded.warnings)

@@ -27,7 +27,7 @@ class CallContext:
         self.cwd = session.row.cwd
         self.env: Mapping[str, str] = {**session.parts.environment, **session.row.env}
         self.settings = settings
-        self.processes = SessionProcesses(session.parts.store, session.session_id)
+        self.processes = SessionProcesses(session.parts.store, session.session_id, session.parts.redact)
         self._runner = runner
         self._growing = growing
         self._lines = LineRedactor(session.parts.redact)

@@ -128,7 +128,7 @@ class ModelCall:
                 )
                 plan = await self._runner.fold("retry", plan) if plan is not None else None
                 if plan is None:
-                    return ModelFailed(_failure(failure), self.partial())
+                    return ModelFailed(self._failure(failure), self.partial())
                 await self._again(failure, plan)
                 attempt = plan.attempt
                 continue
@@ -209,7 +209,7 @@ class ModelCall:
             DropItem(session_id=self._session.session_id, item_id=draft.item_id) for draft in drafts if draft.item_id
         ]
         self._text = self._reasoning = None
-        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), _failure(failure))
+        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), self._failure(failure))
         await self._session.feed.post([*drafts, Draft(retrying, self._runner.turn_id)], ops)
         await self._session.parts.clock.sleep(plan.delay)
 
@@ -252,11 +252,11 @@ class ModelCall:
         """Items still open when the turn ends, completed as partial."""
         return [] if self._recorded else self.items(Message("assistant", (), partial=True))
 
-
-def _failure(failure: ProviderFailure) -> Failure:
-    data: dict[str, Any] = {"provider": failure.provider}
-    if failure.status is not None:
-        data["status"] = failure.status
-    if failure.retry_after is not None:
-        data["retryAfterMs"] = int(failure.retry_after * 1000)
-    return Failure(failure.kind, failure.message, failure.retryable, data)
+    def _failure(self, failure: ProviderFailure) -> Failure:
+        """What people read of it. An endpoint may have repeated any key there is."""
+        data: dict[str, Any] = {"provider": failure.provider}
+        if failure.status is not None:
+            data["status"] = failure.status
+        if failure.retry_after is not None:
+            data["retryAfterMs"] = int(failure.retry_after * 1000)
+        return Failure(failure.kind, self._session.parts.redact(failure.message), failure.retryable, data)

@@ -21,6 +21,7 @@ from hermes_daemon.core.turn import Turn
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.model_call import ModelCall
+from hermes_daemon.engine.shown import without_secrets
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.styles import decide, observe, transform
@@ -147,7 +148,7 @@ class Runner:
             ended()
 
     async def _tell_problems(self) -> None:
-        """Say what is wrong with the configuration, once in a session: its values are not the ones in the file."""
+        """Say what is wrong with the configuration or the database, once in a session."""
         session = self.session
         fresh = [text for text in session.parts.problems() if text not in session.told]
         if fresh:
@@ -204,6 +205,7 @@ class Runner:
 
     async def _write(self, message: Message) -> None:
         drafts, ops = self._items_of(message)
+        message = without_secrets(message, self.session.parts.redact)
         ops.append(AddMessage(session_id=self.session.session_id, message=message, turn_id=self.turn_id))
         ops = [*self._blobs, *ops]
         self._blobs = []
@@ -345,6 +347,8 @@ class Runner:
         )
         ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
         updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
+        if end.error is not None:
+            log.warning("turn %s of %s %s: %s", self.turn_id, session.session_id, end.status, end.error.message)
         _, written = await session.feed.post(
             [*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops, durable=True
         )

@@ -572,7 +572,8 @@ class Session:
 
     def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
         """The row after a turn that used so much. The caller holds the lock."""
-        self.row = self._touched(usage=self.row.usage + usage, occupancy_pct=occupancy_pct)
+        full = self.row.occupancy_pct if occupancy_pct is None else occupancy_pct
+        self.row = self._touched(usage=self.row.usage + usage, occupancy_pct=full)
         return self.row
 
     def _touched(self, **fields: Any) -> SessionRow:

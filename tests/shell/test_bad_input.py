@@ -178,3 +178,39 @@ def test_what_does_not_exist_is_named_with_what_to_do(
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_a_damaged_database_is_told_in_the_chat_and_in_the_log(shell: Shell) -> None:
+    home = Path(shell.env["HERMES_HOME"])
+    home.mkdir(mode=0o700)
+    (home / "state.db").write_bytes(b"no database, but long enough for the header of one. " * 3)
+    done = shell.run("chat", "-q", "hi", *ECHO)
+    assert (done.returncode, done.stdout) == (0, "hi\n")
+    assert "was damaged" in done.stderr
+    assert "nothing of it was deleted" in done.stderr
+    assert "was damaged" in shell.run("daemon", "logs").stdout
+
+
+def test_the_log_tells_the_start_a_failed_turn_and_the_stop(shell: Shell) -> None:
+    shell.run("chat", "-q", "hi", "--model", "local/smollm2")
+    shell.run("daemon", "stop")
+    log = shell.run("daemon", "logs").stdout
+    assert "ready: version 0.1.0, pid " in log
+    assert "failed: " in log
+    assert log.splitlines()[-1].endswith(": stopped")
+
+
+def test_completion_works_in_a_real_bash(shell: Shell) -> None:
+    completion = shell.run("completion", "bash").stdout
+    script = (
+        completion
+        + """
+try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _hermes; echo "${COMPREPLY[*]}"; }
+try hermes sess
+try hermes sessions ""
+try hermes chat --se
+"""
+    )
+    done = subprocess.run(["bash", "--norc", "-c", script], env=shell.env, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["sessions", "list show rename delete export search", "--session"]

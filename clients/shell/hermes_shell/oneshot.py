@@ -9,6 +9,9 @@ import os
 import sys
 import time
 
+# The module without the underscore imports enum: 3 ms.
+from _signal import SIG_DFL, SIGHUP, SIGTERM, getsignal, signal  # type: ignore[import-not-found]
+
 from hermes_local import connection as wire
 from hermes_local import spawn
 from hermes_local.address import resolve
@@ -65,6 +68,7 @@ class OneShot:
             raise
         self.turn = turn = Turn(self.address, connection, client_id, session_id, self._see, self.answer.say)
         turn_options = {"model": self.options.model} if self.options.model and cursor is None else {}
+        _end_by_signals()
         deadline = None if self.options.timeout is None else time.monotonic() + self.options.timeout
         try:
             receipt = turn.submit(text, turn_options, cursor)
@@ -73,8 +77,10 @@ class OneShot:
             turn.follow(None if deadline is None else max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             return self._give_up("the time given with --timeout is over", FAILED)
-        except KeyboardInterrupt:
-            return self._give_up("interrupted", INTERRUPTED)
+        except KeyboardInterrupt as signalled:
+            number = signalled.args[0] if signalled.args else 0
+            self._muted = self._muted or number == SIGHUP  # the terminal is gone
+            return self._give_up("interrupted", 128 + number if number else INTERRUPTED)
         except BrokenPipeError:
             self._muted = True
             return self._give_up("the reader of the answer is gone", BROKEN_PIPE)
@@ -187,6 +193,20 @@ class OneShot:
             os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         except OSError:
             pass  # said again next time
+
+
+def _end_by_signals() -> None:
+    """Let SIGTERM and SIGHUP end the turn like Ctrl-C: what was asked for must not go on after its asker.
+
+    The exit code is then 128 and the signal's number. What the caller ignores (nohup) stays ignored.
+    """
+    for number in (SIGTERM, SIGHUP):
+        if getsignal(number) == SIG_DFL:
+            signal(number, _signalled)
+
+
+def _signalled(number: int, _frame: object) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def _question(options: ChatOptions) -> str:
