@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
         self._leaving: asyncio.TimerHandle | None = None
         self._deaf = False
+        self._closing = False
         self._closed = False
         self._after: list[Callable[[], object]] = []
 
@@ -139,7 +140,8 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is queued and close."""
-        if self._transport is not None and not self._closed:
+        if self._transport is not None and not self._closed and not self._closing:
+            self._closing = True
             self.outbox.flush()
             self._transport.close()
 
