@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
 from typing import Final, Protocol
 
 import msgspec
@@ -96,6 +97,8 @@ class OpenItem:
         self.field = "output" if item.__struct_config__.tag == "toolCall" else "text"
         self._pieces: list[str] = []
         self.length = 0
+        self.overtaken: set[str] = set()
+        """Completed items that began after this one."""
 
     @property
     def text(self) -> str:
@@ -312,7 +315,11 @@ class Feed:
         elif isinstance(data, ItemStarted):
             self.open[data.item.item_id] = OpenItem(data.item)
         elif isinstance(data, (ItemCompleted, ItemDiscarded)):
-            self.open.pop(event.item_id or "", None)
+            item_id = event.item_id or ""
+            older = takewhile(lambda opened: opened != item_id, self.open)  # in the order they began
+            for opened in older:
+                self.open[opened].overtaken.add(item_id)
+            self.open.pop(item_id, None)
         else:
             self.told.take(data, event.ts)
         if self.sinks:

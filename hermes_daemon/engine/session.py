@@ -110,6 +110,7 @@ class Session:
         self._calibrations: dict[str, Calibration] = {}
         self._sizes: dict[Message, int] = {}
         self._waiting = 0
+        self._closing = False
         self._turn_options: dict[str, TurnOptions] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -235,9 +236,11 @@ class Session:
             await self.lock.acquire()
         finally:
             self._waiting -= 1
-        if self.deleted:
+        if self.deleted or self._closing:
             self.lock.release()
-            raise ProtocolError("session_deleted", f"session {self.session_id} was deleted")
+            if self.deleted:
+                raise ProtocolError("session_deleted", f"session {self.session_id} was deleted")
+            raise ProtocolError("draining", "the daemon is stopping", retryAfterMs=500)
         task = asyncio.create_task(work())
         task.add_done_callback(self._released)
         return await asyncio.shield(task)
@@ -400,6 +403,18 @@ class Session:
         begun = runner.interrupt(params.reason or "interrupted")
         return InterruptResult("interrupting" if begun else "alreadyEnding", self.feed.head, runner.turn_id)
 
+    async def close(self, reason: str) -> None:
+        """Stop the turn and wait for its end; one that is just being started too. Nothing is admitted any more."""
+        self.paused = True
+        if self.runner is not None:
+            self.runner.interrupt(reason)
+        async with self.lock:
+            self._closing = True
+            runner = self.runner
+        if runner is not None:
+            runner.interrupt(reason)
+            await runner.wait()
+
     async def _leave_queue(self, policy: str) -> None:
         """Pause or clear the queue behind a turn that is interrupted."""
         if policy == "pause":
@@ -554,8 +569,23 @@ class Session:
             self._changed(self)
 
     async def idle(self) -> None:
-        """Return when no turn runs and none is about to."""
+        """Return when no turn runs and none is about to, those that were asked for before among them."""
+        async with self.lock:
+            pass
         await self._idle.wait()
+
+    async def turn_over(self, turn_id: str | None) -> None:
+        """Return when this turn, running or queued, is over; without an id the one that runs."""
+        while True:
+            async with self.lock:
+                runner, head = self.runner, self.feed.head
+                queued = any(entry.turn_id == turn_id and entry.kind == "turn" for entry in self.queue)
+            if runner is not None and turn_id in (None, runner.turn_id):
+                await runner.wait()
+                return
+            if not queued:
+                return
+            await self.feed.reached(head + 1)
 
 
 def report_failure(link: Link, error: BaseException) -> None:

@@ -207,13 +207,7 @@ class Sessions:
 
     async def interrupt_all(self, reason: str) -> None:
         """Stop every turn and wait until each has ended."""
-        runners = [session.runner for session in self.live if session.runner is not None]
-        for session in self.live:
-            session.paused = True
-        for runner in runners:
-            runner.interrupt(reason)
-        for runner in runners:
-            await runner.wait()
+        await asyncio.gather(*(session.close(reason) for session in self.live))
         for session in self.live:
             await session.shut_down(report_failure)
 

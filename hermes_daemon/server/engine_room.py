@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from hermes_daemon.core.ports import Configuration, Reload
+from hermes_daemon.engine.feed import OpenItem
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
@@ -164,7 +165,7 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     items = within([item for item in done if item.status != "inProgress"], budget, session.session_id)
     more = page is not None and (page.next_cursor is not None or len(items) < len(done))
     items.reverse()
-    inflight = tuple(InFlight(item.item, item.field, item.text, item.length) for item in opened.values())
+    inflight = tuple(_in_flight(item, items) for item in opened.values())
     clocked = {row.request_id: row for row in session.questions.rows}
     state: SessionState = "compacting" if told.compacting else "idle"
     if told.turn is not None and not told.compacting:
@@ -184,6 +185,11 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
         turn=told.turn,
         older_cursor=items[0].item_id if items and more else None,
     )
+
+
+def _in_flight(open_item: OpenItem, items: list[AnyItem]) -> InFlight:
+    before = next((item.item_id for item in items if item.item_id in open_item.overtaken), None)
+    return InFlight(open_item.item, open_item.field, open_item.text, open_item.length, before)
 
 
 def within(items: list[AnyItem], budget: int, session_id: str) -> list[AnyItem]:

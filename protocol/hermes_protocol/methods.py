@@ -284,12 +284,16 @@ class SubscribeParams(Wire, frozen=True):
 
 
 class InFlight(Wire, frozen=True):
-    """An open item: everything said so far; deltas continue at `offset` (code points of `text`)."""
+    """An open item: everything said so far; deltas continue at `offset` (code points of `text`).
+
+    `before` is the first of the snapshot's completed items that began after it; without, it stands behind them all.
+    """
 
     item: AnyItem
     field: str
     text: str
     offset: int
+    before: str | None = None
 
 
 class OpenTurn(Wire, frozen=True):
