@@ -23,8 +23,10 @@ from hermes_local.address import Address
 from hermes_protocol.schema import schema_hash
 
 if TYPE_CHECKING:
+    from hermes_daemon.config import Configuration
     from hermes_daemon.engine.sessions import Sessions
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 300.0
@@ -45,12 +47,14 @@ async def serve(address: Address, listener: socket.socket, owner: Owner, *, read
         endpoints=identity.endpoints,
         protocol_versions=PROTOCOL_VERSIONS,
     )
+    log.info("ready: version %s, pid %d, home %s", identity.version, os.getpid(), identity.home)
     opening = asyncio.create_task(_open_early(daemon))
     try:
         await daemon.stopped.wait()
     finally:
         opening.cancel()
         server.close()
+        log.info("stopped")
     return 0
 
 
@@ -93,8 +97,23 @@ def _build() -> str:
 
 
 async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
-    """Import and join the rooms; close what a killed daemon left open."""
+    """Open the database and join the rooms. When that fails the database is closed again: a second store on the file
+    of a first would drop its locks."""
     from hermes_daemon.config import Configuration
+    from hermes_daemon.store.sqlite import SqliteStore
+
+    configuration = Configuration(address.home, os.environ)
+    path = os.path.join(address.home, "state.db")
+    store = SqliteStore.open(path, configuration.current.database, SystemClock())
+    try:
+        return await _join(address, daemon, configuration, store)
+    except BaseException:
+        await store.close()
+        raise
+
+
+async def _join(address: Address, daemon: Daemon, configuration: Configuration, store: SqliteStore) -> EngineRoom:
+    """Import and join the rooms; close what a killed daemon left open."""
     from hermes_daemon.core.records import DropProcess
     from hermes_daemon.core.redact import Redactor
     from hermes_daemon.engine.parts import Parts
@@ -103,15 +122,12 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
     from hermes_daemon.middleware.registry import Registry
     from hermes_daemon.providers.catalog import Catalog
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
-    from hermes_daemon.store.sqlite import SqliteStore
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
 
     table.check(set(daemon.reader_handlers))
-    configuration = Configuration(address.home, os.environ)
-    clock = SystemClock()
-    store = SqliteStore.open(os.path.join(address.home, "state.db"), configuration.current.database, clock)
     children = SessionProcesses(store, "local model")
     catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
     redaction = Redaction()
@@ -119,11 +135,13 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         store=store,
         models=catalog,
         tools=builtin_tools(address.home),
-        clock=clock,
+        clock=SystemClock(),
         settings=lambda: configuration.current,
         redact=redaction,
         middleware=Registry(),
         environment=_environment(),
+        problems=lambda: (*store.warnings, *map(str, configuration.errors), *configuration.warnings),
+        fault=lambda: configuration.fault,
     )
     sessions = Sessions(parts, daemon.session_changed)
 
@@ -132,11 +150,17 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         settings = configuration.current
         daemon.limits = settings.daemon
         catalog.update(settings)
-        redaction.redact = Redactor(configuration.secret_values()) if settings.security.redact_secrets else str
+        known = configuration.secret_values() | catalog.secret_values()
+        redaction.redact = Redactor(known) if settings.security.redact_secrets else str
         logging.getLogger().setLevel(settings.logging.level)
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines hold URLs with their queries
 
     apply()
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogFile):
+            handler.redact = redaction
+    for problem in parts.problems():
+        log.warning("%s", redaction(problem))
     left = store.processes()
     reaped = await asyncio.to_thread(reap, left)
     await sessions.recover()

@@ -155,4 +155,6 @@ def _sentence(error: yaml.YAMLError, text: str) -> str:
             return 'unexpected ": ": check the indentation, and put quotes around a value with a colon in it'
         if "block mapping" in words or "block collection" in words:
             return f"this line does not line up with its neighbours: check the indentation ({problem})"
+    if "flow" in words:
+        return f"a bracket before this place is not closed, or a value is missing: expected , ] or }} ({problem})"
     return words

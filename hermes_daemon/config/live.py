@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from hermes_daemon.config.loading import Loaded, load
+from hermes_daemon.config.loading import Loaded, config_path, env_path, load
 from hermes_daemon.config.problem import ConfigError, Key, dotted, nearest, parse_key
 from hermes_daemon.core.ports import Refused, Reload
 from hermes_daemon.core.settings import Settings
 
+_TELLING = re.compile(r"(?i)auth|key|token|secret|password|cookie|sig")
 MASK = "[from .env]"
+_GUARDING = frozenset({"", "approvals", "tools", "terminal", "security", "providers", "model"})
 
 
 class Configuration:
@@ -24,8 +29,10 @@ class Configuration:
 
     def __init__(self, home: str, environ: Mapping[str, str]) -> None:
         self.home, self.environ = home, environ
+        self._seen = self._files()
         self._loaded = load(home, environ)
         self._errors = self._loaded.errors
+        self._whole = not self._errors
 
     @property
     def current(self) -> Settings:
@@ -43,6 +50,22 @@ class Configuration:
         return self._loaded.warnings
 
     @property
+    def fault(self) -> str:
+        """Why nothing may be sent to a model or run by these settings; "" when it may.
+
+        After a good reading the settings in force are always good ones. Before the first, a default may stand where
+        the file forbids something or names whom to talk to, and so nothing is done until it is mended.
+        """
+        if self._whole:
+            return ""
+        for error in self._errors:
+            section = error.key.partition(".")[0].partition("[")[0]
+            if error.path == self.path and section in _GUARDING:
+                unknown = "No turn starts while it is not known what the configuration forbids"
+                return f"{unknown}: {error}. Mend it and send again."
+        return ""
+
+    @property
     def path(self) -> str:
         """The config.yaml that is read and written, whether it exists or not."""
         return self._loaded.path
@@ -52,19 +75,35 @@ class Configuration:
         return self._loaded.secret(name)
 
     def secret_values(self) -> frozenset[str]:
-        """Every credential in use: all of home/.env, and the keys that configured providers read."""
-        names = {provider.api_key_env for provider in self.current.providers.values() if provider.api_key_env}
-        return self._loaded.secret.values() | {value for name in names if (value := self.secret(name))}
+        """Every credential in use: all of home/.env, and what configured providers send: keys, headers, parameters."""
+        values = set(self._loaded.secret.values())
+        for provider in self.current.providers.values():
+            values |= {self.secret(provider.api_key_env) or ""} if provider.api_key_env else set()
+            values |= {text for name, text in provider.headers.items() if _TELLING.search(name)}
+            query = parse_qsl(urlsplit(provider.base_url).query) if "?" in provider.base_url else []
+            values |= {text for name, text in query if _TELLING.search(name)}
+        # Behind a scheme ("Bearer ...") the secret is the last word.
+        return frozenset(word for value in values for word in (value, value.rpartition(" ")[2]) if word)
 
     def reload(self) -> Reload:
         """Read everything again. A reading with errors leaves `current` and the credentials as they are."""
+        self._seen = self._files()
         loaded = load(self.home, self.environ)
         self._errors = loaded.errors
         if loaded.errors:
             return Reload(errors=loaded.errors, warnings=loaded.warnings)
+        self._whole = True
         changed = differing(self._loaded, loaded)
         self._loaded = loaded
         return Reload(changed, warnings=loaded.warnings)
+
+    def freshen(self) -> Reload | None:
+        """`reload` when a file was changed since the last reading, else None. Costs two calls of stat."""
+        return self.reload() if self._files() != self._seen else None
+
+    def _files(self) -> tuple[tuple[int, ...] | None, ...]:
+        """What tells the files of now from those of before; taken before they are read."""
+        return tuple(_signature(find(self.home, self.environ)) for find in (config_path, env_path))
 
     def get(self, path: str = "") -> tuple[Any, str]:
         """(value as JSON-able data, source) of a dotted key; the whole tree for "". Values from home/.env are masked.
@@ -104,6 +143,14 @@ def look_up(loaded: Loaded, path: str) -> tuple[Any, str]:
             where = f" in {dotted(key[:index])}" if index else ""
             raise Refused(f"There is no setting `{part}`{where}.", hint, kind="invalid_params")
     return _masked(value, key, loaded.masked), _source(dotted(key), loaded.sources)
+
+
+def _signature(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def differing(old: Loaded, new: Loaded) -> tuple[str, ...]:

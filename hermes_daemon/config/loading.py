@@ -44,15 +44,20 @@ def config_path(home: str, environ: Mapping[str, str]) -> str:
     return environ.get("HERMES_CONFIG_PATH") or os.path.join(home, "config.yaml")
 
 
+def env_path(home: str, environ: Mapping[str, str]) -> str:
+    """HERMES_ENV_PATH, else home/.env."""
+    return environ.get("HERMES_ENV_PATH") or os.path.join(home, ".env")
+
+
 def load(home: str, environ: Mapping[str, str]) -> Loaded:
     """Read home/config.yaml, home/.env and the variables of OVERRIDES. Never raises: faults are in `errors`.
 
     HERMES_CONFIG_PATH and HERMES_ENV_PATH name other files; HERMES_IGNORE_USER_CONFIG=1 reads no config.yaml.
     """
     path = config_path(home, environ)
-    env_path = environ.get("HERMES_ENV_PATH") or os.path.join(home, ".env")
-    notes = Notes(env_path)
-    secret = Secrets(environ, read_env_file(env_path, notes))
+    stored = env_path(home, environ)
+    notes = Notes(stored)
+    secret = Secrets(environ, read_env_file(stored, notes))
     early = tuple(notes.warnings)
     notes = Notes(path)
     ignored = _WORDS.get(environ.get("HERMES_IGNORE_USER_CONFIG", "").lower(), "true") == "true"

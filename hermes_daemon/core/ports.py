@@ -54,7 +54,12 @@ class Unavailable(Exception):
 
 
 class StorageError(Exception):
-    """The journal cannot be written now (disk full, read-only, locked too long). Nothing of the write was kept."""
+    """The journal cannot be written now (disk full, read-only, locked too long). Nothing of the write was kept.
+
+    `retryable` is False for an error that the same request meets again whatever becomes of the disk.
+    """
+
+    retryable = True
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
@@ -98,8 +103,17 @@ class Configuration(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
+    @property
+    def fault(self) -> str:
+        """Why no turn may start by these settings, "" when one may."""
+        ...
+
     def reload(self) -> Reload:
         """Read everything again; a broken file changes nothing."""
+        ...
+
+    def freshen(self) -> Reload | None:
+        """`reload` when a file was changed since the last reading, else None."""
         ...
 
     def get(self, path: str = "") -> tuple[Any, str]:
@@ -381,6 +395,10 @@ class Store(Protocol):
     def open_turns(self) -> tuple[TurnRow, ...]: ...
 
     def queue(self, session_id: str) -> QueueRow | None: ...
+
+    def queued_sessions(self) -> tuple[str, ...]:
+        """Ids of the sessions whose queue holds something."""
+        ...
 
     def open_requests(self) -> tuple[RequestRow, ...]: ...
 

@@ -30,6 +30,7 @@ _LEAST = 16
 
 # One pass each over the text: runs of token characters, and words that announce a secret. Everything dearer starts
 # only at what these two find, so that the cost stays linear (about 50 ms for a million characters of source code).
+_ESCAPE = re.compile(r"[nrtbf]|u[0-9a-fA-F]{4}")
 _RUN = re.compile(r"[A-Za-z0-9_\-.]{16,}")
 _CUE = re.compile(
     "password|passwd|passphrase|pwd|secret|apikey|api_key|api-key|access_key|accesskey|access-key|private_key|"
@@ -119,10 +120,13 @@ def _without_pem_bodies(text: str) -> str:
 
 
 def _mask_run(match: re.Match[str]) -> str:
-    run = match[0].rstrip(".")
+    # In JSON the letter of an escape (`\\n`, `\\u00e9`) stands right before the word.
+    escape = _ESCAPE.match(match[0]) if match.string[match.start() - 1 : match.start()] == "\\" else None
+    lead = escape.end() if escape else 0
+    run = match[0][lead:].rstrip(".")
     vendor = run.startswith(_PREFIXES) and len(run) >= _LEAST and _random(run)
     token = run.startswith("eyJ") and "." in run
-    return mask(run) + match[0][len(run) :] if vendor or token else match[0]
+    return match[0][:lead] + mask(run) + match[0][lead + len(run) :] if vendor or token else match[0]
 
 
 def _random(run: str) -> bool:

@@ -16,9 +16,9 @@ import msgspec
 
 from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
+from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
 from hermes_daemon.engine.told import Told
-from hermes_protocol.events import KINDS, AnyItem, EventData, ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
-from hermes_protocol.framing import Framing, encode
+from hermes_protocol.events import ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
 
 LEASE: Final = 1024
 RUN_SECONDS: Final = 0.05
@@ -27,109 +27,23 @@ MERGED_KEPT: Final = 8
 _encode = msgspec.json.Encoder().encode
 
 
-class Draft(msgspec.Struct, frozen=True):
-    """An event that has no number yet."""
-
-    data: EventData
-    turn_id: str | None = None
-    item_id: str | None = None
-
-
-class Emitted(msgspec.Struct, frozen=True):
-    """A numbered event. `tail` is its JSON from "seq" to the end of the frame, shared by all subscribers.
-
-    `delta` is set for item.delta, where neighbours of one item may be merged; `first` is the number of the first.
-    """
-
-    seq: int
-    first: int
-    kind: str
-    tail: bytes
-    data: EventData
-    turn_id: str | None
-    item_id: str | None
-    ts: str
-
-    @property
-    def delta(self) -> ItemDelta | None:
-        """The delta, when this is one."""
-        return self.data if isinstance(self.data, ItemDelta) else None
-
-
-class Batch:
-    """The events of one turn of the event loop. Subscribers that are in step share the very same bytes.
-
-    `prev` is the number of the event before the first; `deltas` is True when there are any.
-    """
-
-    def __init__(self, prefix: bytes, prev: int, events: list[Emitted]) -> None:
-        self.prev = prev
-        self.events = events
-        self.last = events[-1].seq
-        self.deltas = any(isinstance(event.data, ItemDelta) for event in events)
-        self._prefix = prefix
-        self._joined: dict[Framing, bytes] = {}
-
-    def joined(self, framing: Framing) -> bytes:
-        """All frames for a subscriber whose last event was `prev`."""
-        known = self._joined.get(framing)
-        if known is None:
-            frames = []
-            prev = self.prev
-            for event in self.events:
-                frames.append(encode(framing, b"%b%d,%b" % (self._prefix, prev, event.tail)))
-                prev = event.seq
-            known = self._joined[framing] = b"".join(frames)
-        return known
-
-
 class Sink(Protocol):
     """Where a subscriber's events go. Must return at once."""
 
     def events(self, batch: Batch) -> None: ...
 
 
-class OpenItem:
-    """An item begun and not completed: what has been said so far of its one growing field."""
-
-    def __init__(self, item: AnyItem) -> None:
-        self.item = item
-        self.field = "output" if item.__struct_config__.tag == "toolCall" else "text"
-        self._pieces: list[str] = []
-        self.length = 0
-        self.overtaken: set[str] = set()
-        """Completed items that began after this one."""
-
-    @property
-    def text(self) -> str:
-        """Everything said so far."""
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0] if self._pieces else ""
-
-    def add(self, text: str) -> None:
-        """Append a delta's text."""
-        self._pieces.append(text)
-        self.length += len(text)
-
-
 class _Slot:
-    """Events waiting for their commit. A dropped slot gives its numbers up."""
+    """Events waiting for their commit, which makes the numbers up to `ceiling` ours; 0 for events that wait for nothing
+    but those before them. A dropped slot gives its numbers up."""
 
-    __slots__ = ("dropped", "events", "ready")
+    __slots__ = ("ceiling", "dropped", "events", "ready")
 
-    def __init__(self, events: list[Emitted], ready: bool) -> None:
+    def __init__(self, events: list[Emitted], ceiling: int = 0) -> None:
         self.events = events
-        self.ready = ready
+        self.ceiling = ceiling
+        self.ready = not ceiling
         self.dropped = False
-
-
-def tail(seq: int, ts: str, kind: str, turn_id: str | None, item_id: str | None, data: bytes) -> bytes:
-    """The shared part of a hermes/event frame."""
-    turn = b',"turnId":' + _encode(turn_id) if turn_id else b""
-    item = b',"itemId":' + _encode(item_id) if item_id else b""
-    head = f'"seq":{seq},"ts":"{ts}","kind":"{kind}"'.encode()
-    return b"".join((head, turn, item, b',"data":', data, b"}}"))
 
 
 class Feed:
@@ -178,6 +92,7 @@ class Feed:
     def _lease(self) -> asyncio.Task[None]:
         if self._leasing is None:
             self._leasing = asyncio.get_running_loop().create_task(self._raise_ceiling())
+            self._leasing.add_done_callback(_seen)
         return self._leasing
 
     async def _raise_ceiling(self) -> None:
@@ -185,7 +100,7 @@ class Feed:
         ceiling = max(self._ceiling, self._next - 1) + LEASE
         try:
             await self._store.write(RaiseCeiling(session_id=self.session_id, ceiling=ceiling), patience=None)
-            self._ceiling = ceiling
+            self._ceiling = max(self._ceiling, ceiling)
         finally:
             self._leasing = None
 
@@ -200,16 +115,20 @@ class Feed:
         """Number the drafts and hand them to the store together with `ops`, in one transaction.
 
         Gives the last number and an awaitable for the commit (StorageError when it failed and nothing happened).
-        Waits only when numbers have run out. `ops` may be a function of the last number (receipts carry it).
+        Never waits: when numbers have run out, their lease is part of the transaction. `ops` may be a function of the
+        last number (receipts carry it).
         """
-        await self.room(len(drafts))
         self.flush_run()
         ts = self._clock.now()
         events = [self._number(draft, ts) for draft in drafts]
         seq = events[-1].seq if events else self._next - 1
         rows = tuple(self._row(event) for event in events)
-        made = ops(seq) if callable(ops) else ops
-        slot = _Slot(events, ready=False)
+        made = tuple(ops(seq) if callable(ops) else ops)
+        ceiling = self._ceiling
+        if seq > ceiling:
+            ceiling, durable = seq + LEASE, True
+            made = (RaiseCeiling(session_id=self.session_id, ceiling=ceiling), *made)
+        slot = _Slot(events, ceiling)
         self._outgoing.append(slot)
         written = asyncio.ensure_future(
             self._store.write(*made, AddEvents(rows=rows), durable=durable, patience=patience)
@@ -239,7 +158,7 @@ class Feed:
         data = ItemDelta(field, text, offset)
         event = self._number(Draft(data, turn_id, item_id), self._clock.now())
         if self._outgoing:
-            self._outgoing.append(_Slot([event], ready=True))
+            self._outgoing.append(_Slot([event]))
         else:
             self._deliver(event)
         self._run.append(event)
@@ -292,6 +211,8 @@ class Feed:
     def _settled(self, slot: _Slot, future: asyncio.Future[None]) -> None:
         if future.cancelled() or future.exception() is not None:
             slot.dropped = True
+        else:
+            self._ceiling = max(self._ceiling, slot.ceiling)
         slot.ready = True
         while self._outgoing and self._outgoing[0].ready:
             done = self._outgoing.popleft()
@@ -374,6 +295,12 @@ class Feed:
         unjournaled = (*self._unconfirmed, *merge(self._run))
         return found + [event for event in unjournaled if stored < event.seq <= self.head]
 
+    @property
+    def ahead(self) -> set[str]:
+        """Items that the store may hold as completed already, while nobody was told yet."""
+        waiting = (event for slot in self._outgoing for event in slot.events)
+        return {event.item_id for event in waiting if event.item_id and isinstance(event.data, ItemCompleted)}
+
     async def reached(self, seq: int) -> None:
         """Return when the event with this number was delivered."""
         while self.head < seq:
@@ -381,41 +308,8 @@ class Feed:
             self._arrivals.append(arrived)
             await arrived
 
-    async def drained(self) -> None:
-        """Return when everything posted so far is committed and delivered (or was given up)."""
-        self.flush_run()
-        await self._store.write(durable=False, patience=None)
 
-
-def replayed(row: EventRow) -> Emitted:
-    """A journal row as an event to send again."""
-    data = msgspec.json.decode(row.data, type=KINDS[row.kind])
-    frame = tail(row.seq, row.ts, row.kind, row.turn_id, row.item_id, bytes(row.data))
-    return Emitted(row.seq, row.first or row.seq, row.kind, frame, data, row.turn_id, row.item_id, row.ts)
-
-
-def merge(events: Sequence[Emitted]) -> list[Emitted]:
-    """Neighbouring deltas of one item and field as one: the last number, the first offset, all of the text."""
-    merged: list[Emitted] = []
-    start = 0
-    for index in range(1, len(events) + 1):
-        if index < len(events) and _same_run(events[start], events[index]):
-            continue
-        merged.append(_joined(events[start:index]) if index - start > 1 else events[start])
-        start = index
-    return merged
-
-
-def _same_run(one: Emitted, other: Emitted) -> bool:
-    first, second = one.delta, other.delta
-    return first is not None and second is not None and one.item_id == other.item_id and first.field == second.field
-
-
-def _joined(run: Sequence[Emitted]) -> Emitted:
-    first, last = run[0], run[-1]
-    lead = first.delta
-    assert lead is not None
-    text = "".join(event.data.text for event in run if isinstance(event.data, ItemDelta))
-    data = ItemDelta(lead.field, text, lead.offset)
-    frame = tail(last.seq, last.ts, last.kind, last.turn_id, last.item_id, _encode(data))
-    return Emitted(last.seq, first.first, last.kind, frame, data, last.turn_id, last.item_id, last.ts)
+def _seen(leasing: asyncio.Task[None]) -> None:
+    """Whoever waits for numbers gets the error; a lease made ahead of need is tried again when there is need."""
+    if not leasing.cancelled():
+        leasing.exception()

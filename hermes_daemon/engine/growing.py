@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hermes_daemon.core.records import PutItem
-from hermes_daemon.engine.feed import Draft, Feed
+from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.feed import Feed
 from hermes_protocol.events import AnyItem, ItemStarted
 
 

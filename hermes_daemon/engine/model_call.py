@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from hermes_daemon.core import history as laws
-from hermes_daemon.core import prompt as prompts
 from hermes_daemon.core import window
 from hermes_daemon.core.facts import Fact, ModelFailed, ModelReplied
 from hermes_daemon.core.ports import (
@@ -25,21 +23,21 @@ from hermes_daemon.core.ports import (
     Reply,
     Request,
     TextDelta,
-    ToolSpec,
 )
+from hermes_daemon.core.prompt import Prompt
 from hermes_daemon.core.records import DropItem
 from hermes_daemon.core.retry import RetryPlan, next_attempt
-from hermes_daemon.engine.feed import Draft
+from hermes_daemon.engine import prompting
+from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
-from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, observe, transform
+from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, transform
 from hermes_protocol.content import Message, ReasoningPart, TextPart, Usage
 from hermes_protocol.events import (
     AgentMessage,
     AnyItem,
     Failure,
     ItemDiscarded,
-    Notice,
     Reasoning,
     TurnCount,
     TurnRetrying,
@@ -81,12 +79,12 @@ class ModelCall:
         try:
             provider, model = session.parts.models.resolve(runner.options.model or session.row.options.model)
             runner.model_id = model.id
-            prompt = await self._prompt(model)
+            prompt = await prompting.prompt(runner, model, self._history)
             answer = await self._answered(prompt)
             if answer is not None:
                 runner.rounds = TurnCount(runner.rounds.model, runner.rounds.deterministic + 1)
                 return await self._deterministic(answer)
-            request = await self._request(prompt, model)
+            request = await prompting.request(runner, model, prompt)
             return await self._attempts(provider, model, request)
         except Refused as refused:
             return ModelFailed(Failure(refused.kind, str(refused)))
@@ -95,24 +93,9 @@ class ModelCall:
         except MiddlewareError as error:
             return ModelFailed(Failure("middleware", str(error)), self.partial())
 
-    # --- before the provider ---
+    # --- without a provider ---
 
-    async def _prompt(self, model: ModelInfo) -> prompts.Prompt:
-        session, settings = self._session, self._session.parts.settings()
-        messages = await self._fold("messages", self._history)
-        date = session.parts.clock.now()[:10]
-        context = prompts.blocks(session.row.cwd, date, settings.agent.system_prompt)
-        context = await self._fold("context_blocks", context)
-        prompt = prompts.compose(model, context, messages, self._tools(model))
-        changed = await self._fold("prompt", prompt)
-        return msgspec.structs.replace(changed, tools=prompt.tools) if changed is not prompt else prompt
-
-    def _tools(self, model: ModelInfo) -> tuple[ToolSpec, ...]:
-        if not model.tools:
-            return ()
-        return tuple(tool.card.spec() for tool in self._runner.active_tools())
-
-    async def _answered(self, prompt: prompts.Prompt) -> Message | None:
+    async def _answered(self, prompt: Prompt) -> Message | None:
         links = self._session.middleware.snapshot("turn.answer")
         if not links:
             return None
@@ -126,52 +109,16 @@ class ModelCall:
         await self._say_text(answer.text)
         return ModelReplied(answer, "stop")
 
-    async def _request(self, prompt: prompts.Prompt, model: ModelInfo) -> Request:
-        settings = self._session.parts.settings().model
-        max_output = settings.max_output or model.max_output
-        fitted = await self._fitted(prompt, model, max_output)
-        request = prompts.request(
-            fitted,
-            model,
-            max_output=max_output,
-            temperature=settings.temperature,
-            thinking=self._session.row.options.thinking or settings.thinking,
-            session_id=self._session.session_id,
-        )
-        changed = await self._fold("llm_request", request)
-        if changed is request:
-            return request
-        allowed = {tool.name for tool in request.tools}
-        return msgspec.structs.replace(changed, tools=tuple(tool for tool in changed.tools if tool.name in allowed))
-
-    async def _fitted(self, prompt: prompts.Prompt, model: ModelInfo, max_output: int | None) -> prompts.Prompt:
-        """Leave the oldest exchanges out of what is sent when the window cannot hold them; say so."""
-        room = window.input_room(model.context_length, max_output)
-        calibration = self._session.calibration(model.id)
-        fixed = window.request_tokens((), prompt.system, prompt.tools)
-        sizes = [self._session.size_of(message) for message in prompt.messages]
-        total = fixed + sum(sizes)
-        self._runner.occupancy = window.occupancy(calibration.tokens(total), model.context_length)
-        if calibration.tokens(total) <= room:
-            return prompt
-        for cut in laws.cut_points(prompt.messages)[:-1]:
-            if prompt.messages[cut].role == "user" and calibration.tokens(fixed + sum(sizes[cut:])) <= room:
-                text = f"The conversation is longer than {model.id} can read; its first {cut} messages were left out."
-                notice = Notice("warning", text, "context.trimmed")
-                await self._session.feed.post([Draft(notice, self._runner.turn_id)])
-                return msgspec.structs.replace(prompt, messages=prompt.messages[cut:])
-        return prompt
-
     # --- the provider ---
 
     async def _attempts(self, provider: Provider, model: ModelInfo, request: Request) -> Fact:
         attempt = 1
         while True:
-            await self._observe("pre_api_request", request)
+            await self._runner.observe("pre_api_request", request)
             try:
                 reply = await self._execute(provider, request)
             except ProviderFailure as failure:
-                await self._observe("api_request_error", failure)
+                await self._runner.observe("api_request_error", failure)
                 plan = next_attempt(
                     failure,
                     attempt,
@@ -179,16 +126,16 @@ class ModelCall:
                     visible=False,
                     rand=random.random(),  # noqa: S311
                 )
-                plan = await self._fold("retry", plan) if plan is not None else None
+                plan = await self._runner.fold("retry", plan) if plan is not None else None
                 if plan is None:
-                    return ModelFailed(_failure(failure), self.partial())
+                    return ModelFailed(self._failure(failure), self.partial())
                 await self._again(failure, plan)
                 attempt = plan.attempt
                 continue
-            await self._observe("post_api_request", reply)
+            await self._runner.observe("post_api_request", reply)
             self._account(model, request, reply.usage)
             await self._complete(reply.message)
-            message = reply.message if reply.message.calls else await self._fold("output", reply.message)
+            message = reply.message if reply.message.calls else await self._runner.fold("output", reply.message)
             return ModelReplied(message, reply.stop)
 
     async def _complete(self, message: Message) -> None:
@@ -262,7 +209,7 @@ class ModelCall:
             DropItem(session_id=self._session.session_id, item_id=draft.item_id) for draft in drafts if draft.item_id
         ]
         self._text = self._reasoning = None
-        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), _failure(failure))
+        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), self._failure(failure))
         await self._session.feed.post([*drafts, Draft(retrying, self._runner.turn_id)], ops)
         await self._session.parts.clock.sleep(plan.delay)
 
@@ -305,22 +252,11 @@ class ModelCall:
         """Items still open when the turn ends, completed as partial."""
         return [] if self._recorded else self.items(Message("assistant", (), partial=True))
 
-    # --- middleware ---
-
-    async def _fold(self, point: str, value: T) -> T:
-        links = self._session.middleware.snapshot(point)
-        return await transform(links, value, self._runner, self._runner.report) if links else value
-
-    async def _observe(self, point: str, payload: object) -> None:
-        links = self._session.middleware.snapshot(point)
-        if links:
-            await observe(links, payload, self._runner, self._runner.report)
-
-
-def _failure(failure: ProviderFailure) -> Failure:
-    data: dict[str, Any] = {"provider": failure.provider}
-    if failure.status is not None:
-        data["status"] = failure.status
-    if failure.retry_after is not None:
-        data["retryAfterMs"] = int(failure.retry_after * 1000)
-    return Failure(failure.kind, failure.message, failure.retryable, data)
+    def _failure(self, failure: ProviderFailure) -> Failure:
+        """What people read of it. An endpoint may have repeated any key there is."""
+        data: dict[str, Any] = {"provider": failure.provider}
+        if failure.status is not None:
+            data["status"] = failure.status
+        if failure.retry_after is not None:
+            data["retryAfterMs"] = int(failure.retry_after * 1000)
+        return Failure(failure.kind, self._session.parts.redact(failure.message), failure.retryable, data)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -18,13 +17,12 @@ from hermes_daemon.core.decision import Verdict, judge
 from hermes_daemon.core.facts import ToolReturned
 from hermes_daemon.core.ports import Rejected, Tool, ToolOutcome
 from hermes_daemon.core.records import PutBlob, PutGrant
-from hermes_daemon.core.settings import Settings
+from hermes_daemon.engine.call_context import MAX_INLINE, CallContext
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
-from hermes_daemon.engine.processes import SessionProcesses
 from hermes_daemon.engine.questions import ALLOWING, Resolution
-from hermes_daemon.engine.shown import LineRedactor, clip
-from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, decide, observe, transform
+from hermes_daemon.engine.shown import clip
+from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, decide
 from hermes_protocol.content import ToolCall
 from hermes_protocol.events import AnyItem, BlobRef, Output, ToolCallAsk, ToolCallItem
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.runner import Runner
 
 log = logging.getLogger(__name__)
-MAX_INLINE = 65_536
 
 Status = Literal["completed", "failed", "cancelled"]
 
@@ -43,38 +40,6 @@ class Operation(msgspec.Struct, frozen=True):
     call_id: str
     name: str
     args: dict[str, Any]
-
-
-class CallContext:
-    """ports.ToolContext for one call."""
-
-    def __init__(self, runner: Runner, call_id: str, growing: Growing, settings: Settings) -> None:
-        session = runner.session
-        self.session_id = session.session_id
-        self.turn_id = runner.turn_id
-        self.call_id = call_id
-        self.cwd = session.row.cwd
-        self.env: Mapping[str, str] = {**session.parts.environment, **session.row.env}
-        self.settings = settings
-        self.processes = SessionProcesses(session.parts.store, session.session_id)
-        self._runner = runner
-        self._growing = growing
-        self._lines = LineRedactor(session.parts.redact)
-
-    def progress(self, text: str) -> None:
-        """Show more output. Past the inline limit nothing more is streamed: the result holds head and tail."""
-        if self._listened and (shown := self._lines.feed(text)):
-            self._growing.say(shown)
-
-    def finish(self) -> None:
-        """Show what was held back because its line was not finished."""
-        if self._listened and (rest := self._lines.rest()):
-            self._growing.say(rest)
-
-    @property
-    def _listened(self) -> bool:
-        # A tool that outlives its interrupt says nothing more: no event of a turn follows turn.ended.
-        return self._growing.length < MAX_INLINE and not self._runner.over
 
 
 async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned:
@@ -92,7 +57,6 @@ async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned
         title=call.name,
         args=redact(call.arguments),
     )
-    started = session.parts.clock.monotonic()
     work = _Call(runner, call, item)
     try:
         outcome, status = await work.run(cut)
@@ -105,8 +69,7 @@ async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned
             _refusal(f"The tool failed ({type(error).__name__}: {redact(str(error))}; {incident})."),
             "failed",
         )
-    elapsed = int((session.parts.clock.monotonic() - started) * 1000)
-    runner.finished[call.call_id] = work.completed(outcome, status, elapsed)
+    runner.finished[call.call_id] = work.completed(outcome, status)
     return ToolReturned(call.call_id, outcome.text, outcome.is_error)
 
 
@@ -120,6 +83,7 @@ class _Call:
         self._call = call
         self._item = item
         self._growing: Growing | None = None
+        self._began: float | None = None
 
     async def run(self, cut: bool) -> tuple[ToolOutcome, Status]:
         """The outcome as the model reads it, and the item's status."""
@@ -129,7 +93,7 @@ class _Call:
             await self._begin()
             return _refusal(f"{self._call.name}: {rejected}"), "failed"
         try:
-            operation = await self._fold("tool_request", operation)
+            operation = await self._runner.fold("tool_request", operation)
             operation, tool = self._rechecked(operation, tool)
             blocked, operation = await self._policy(operation)
             operation, tool = self._rechecked(operation, tool)
@@ -139,10 +103,10 @@ class _Call:
         await self._begin(tool, operation)
         refused = blocked or await self._approved(tool, operation)
         outcome = refused or await self._execute(tool, operation)
-        await self._observe("post_tool_call", outcome)
-        await self._observe("post_tool_call_settled", outcome)
+        await self._runner.observe("post_tool_call", outcome)
+        await self._runner.observe("post_tool_call_settled", outcome)
         outcome = self._cleaned(outcome)
-        changed = await self._fold("tool_result", outcome)
+        changed = await self._runner.fold("tool_result", outcome)
         if changed is not outcome:
             outcome = self._cleaned(changed)
         return outcome, "failed" if outcome.is_error else "completed"
@@ -212,9 +176,9 @@ class _Call:
             return None
         if verdict.kind == "deny":
             return _refusal(f"Refused: {verdict.reason} This will not be run; do not try another way to the same end.")
-        await self._observe("pre_approval_request", operation)
+        await self._runner.observe("pre_approval_request", operation)
         resolution = await self._ask(verdict, settings.timeout)
-        await self._observe("post_approval_response", resolution)
+        await self._runner.observe("post_approval_response", resolution)
         await self._grant(verdict, resolution)
         return None if resolution.outcome in ALLOWING else _refusal(_denial(resolution))
 
@@ -240,6 +204,7 @@ class _Call:
 
     async def _execute(self, tool: Tool, operation: Operation) -> ToolOutcome:
         assert self._growing is not None
+        self._began = self._parts.clock.monotonic()
         context = CallContext(self._runner, self._call.call_id, self._growing, self._parts.settings())
         links = self._session.middleware.snapshot("tool_execution")
         try:
@@ -267,9 +232,10 @@ class _Call:
 
     # --- what clients see of it ---
 
-    def completed(self, outcome: ToolOutcome, status: Status, elapsed: int) -> tuple[AnyItem, ...]:
+    def completed(self, outcome: ToolOutcome, status: Status) -> tuple[AnyItem, ...]:
         """The finished item, and one item for each file that changed."""
         now = self._parts.clock.now()
+        ran = None if self._began is None else int((self._parts.clock.monotonic() - self._began) * 1000)
         text = outcome.text if outcome.shown is None else outcome.shown
         item = msgspec.structs.replace(
             self._item,
@@ -278,7 +244,7 @@ class _Call:
             output=self._output(text),
             exit_code=outcome.exit_code,
             error=outcome.text if outcome.is_error else None,
-            duration_ms=elapsed,
+            duration_ms=ran,
         )
         changes = (
             msgspec.structs.replace(change, item_id=new_id("item"), turn_id=self._runner.turn_id, status="completed",
@@ -296,15 +262,6 @@ class _Call:
         self._runner.keep(put)
         head, tail = clip(text, MAX_INLINE // 4)
         return Output(head=head, tail=tail, blob=blob)
-
-    async def _fold(self, point: str, value: Any) -> Any:
-        links = self._session.middleware.snapshot(point)
-        return await transform(links, value, self._runner, self._runner.report) if links else value
-
-    async def _observe(self, point: str, payload: object) -> None:
-        links = self._session.middleware.snapshot(point)
-        if links:
-            await observe(links, payload, self._runner, self._runner.report)
 
 
 def _refusal(text: str) -> ToolOutcome:

@@ -106,6 +106,11 @@ class Catalog:
         rows.append(self._row(info, note="answers with your own words; for demos and tests"))
         return tuple(rows)
 
+    def secret_values(self) -> frozenset[str]:
+        """Every key that an endpoint known by name would use: what must never be shown."""
+        names = [preset.api_key_env for preset in PRESETS.values() if preset.api_key_env]
+        return frozenset(key for name in names if (key := self._secret(name)))
+
     async def close(self) -> None:
         """Give up connections and children. Safe to call twice."""
         outdated, self._outdated = self._outdated, []

@@ -17,6 +17,7 @@ from hermes_daemon.core.ports import Refused, Rejected, StorageError, Unavailabl
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.outbox import Outbox, Subscription
+from hermes_daemon.server.peers import is_ours
 from hermes_protocol import envelope
 from hermes_protocol.content import By
 from hermes_protocol.envelope import Answer, Batch, Call, Fault, Id, Note, Single
@@ -33,6 +34,7 @@ MAX_IN_FLIGHT_OF_ALL: Final = 4096
 STUCK_SECONDS: Final = 30.0
 EOF_SECONDS: Final = 10.0
 WRITE_HIGH: Final = 262_144
+HANG_UP_SECONDS: Final = 1.0
 FRAME_LIMITS: Final = (65_536, 67_108_864)
 NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -71,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
         self._leaving: asyncio.TimerHandle | None = None
         self._deaf = False
+        self._hung_up = False
         self._closing = False
         self._closed = False
         self._after: list[Callable[[], object]] = []
@@ -81,10 +84,15 @@ class Connection(asyncio.Protocol):
         """The socket is there."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's does not inherit
         self._transport.set_write_buffer_limits(high=WRITE_HIGH)
+        if self.transport_name == "unix" and not is_ours(transport.get_extra_info("socket")):
+            self._broken_off(ProtocolError("auth_failed", "this daemon serves the user who started it"))
+            return
         self.daemon.connected(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: serve every message that is complete now."""
+        if self._hung_up:
+            return
         framing = self._decoder.framing
         for frame in self._decoder.feed(data):
             if framing is None and self._decoder.framing is not None:
@@ -181,8 +189,16 @@ class Connection(asyncio.Protocol):
     def _broken(self, frame: Broken) -> None:
         if self._decoder.framing is None:
             self.outbox.framing = Framing.NEWLINE
-        self._error(None, ProtocolError("parse", frame.reason))
-        self.close()
+        self._broken_off(ProtocolError("parse", frame.reason))
+
+    def _broken_off(self, error: ProtocolError) -> None:
+        """Say why and hang up. What still comes in is taken and dropped: closing on it would take the error back."""
+        self._error(None, error)
+        self._hung_up = True
+        if self._transport is not None and not self._closed:
+            self.outbox.flush()
+            self._transport.write_eof()
+            asyncio.get_running_loop().call_later(HANG_UP_SECONDS, self.close)
 
     # --- who ---
 
@@ -368,7 +384,7 @@ class Connection(asyncio.Protocol):
             case ProtocolError():
                 return error.as_object()
             case StorageError():
-                return ProtocolError("storage_error", f"the journal cannot be written: {error}").as_object()
+                return storage_failure("the journal cannot be written", error).as_object()
             case Refused():
                 return ProtocolError(error.kind, str(error), hint=error.hint).as_object()
             case Rejected():
@@ -407,6 +423,12 @@ class _Replies:
     def _reply(self, body: bytes, after: Sequence[Callable[[], object]] = ()) -> None:
         self._answers.append(body)
         self._after += after
+
+
+def storage_failure(what: str, error: Exception) -> ProtocolError:
+    """storage_error, with whether the same request may succeed later."""
+    retryable = error.retryable if isinstance(error, StorageError) else True
+    return ProtocolError("storage_error", f"{what}: {error}", retryable=retryable)
 
 
 def invalid(error: Exception) -> ProtocolError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 
 from hermes_daemon.core.ports import Configuration, Reload
-from hermes_daemon.engine.feed import OpenItem
+from hermes_daemon.engine.emitted import OpenItem
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
@@ -20,7 +21,9 @@ from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import AnyItem, SessionState
 from hermes_protocol.methods import InFlight, Snapshot, SubscribeParams, SubscribeResult
 
+log = logging.getLogger(__name__)
 REPLAY_BYTES: Final = 4 * 1_048_576
+WRITE_SECONDS: Final = 2.0
 
 
 class EngineRoom:
@@ -46,9 +49,19 @@ class EngineRoom:
 
     def reload(self) -> Reload:
         """Read the configuration again; a broken one changes nothing."""
-        reloaded = self.configuration.reload()
+        return self._taken(self.configuration.reload())
+
+    def freshen(self) -> None:
+        """Take over what was changed in the configuration's files, before something is done by it."""
+        reloaded = self.configuration.freshen()
+        if reloaded is not None:
+            self._taken(reloaded)
+
+    def _taken(self, reloaded: Reload) -> Reload:
         if not reloaded.errors:
             self._apply_settings()
+        for problem in (*reloaded.errors, *reloaded.warnings):
+            log.warning("%s", self.parts.redact(str(problem)))
         return reloaded
 
     # --- what is going on ---
@@ -100,9 +113,13 @@ class EngineRoom:
         await asyncio.gather(*(session.idle() for session in self.sessions.live))
 
     async def close(self, reason: str) -> None:
-        """Interrupt what runs, write what is to be written, close the rooms."""
-        await self.sessions.interrupt_all(reason)
-        await self._close_rooms()
+        """Interrupt what runs, write what is to be written, close the rooms. Bounded in time: what cannot be written
+        meanwhile is closed at the next start."""
+        limit_s = self.parts.settings().agent.interrupt_grace_s + WRITE_SECONDS
+        try:
+            await self.sessions.interrupt_all(reason, limit_s)
+        finally:
+            await self._close_rooms()
 
     # --- subscriptions ---
 
@@ -161,7 +178,8 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     store = session.parts.store
     wanted = max(0, min(tail, 1000))
     page = store.items(session.session_id, limit=wanted, order="desc") if wanted else None
-    done = [row.item for row in page.rows if row.item.item_id not in opened] if page else []
+    hidden = opened.keys() | session.feed.ahead
+    done = [row.item for row in page.rows if row.item.item_id not in hidden] if page else []
     items = within([item for item in done if item.status != "inProgress"], budget, session.session_id)
     more = page is not None and (page.next_cursor is not None or len(items) < len(done))
     items.reverse()

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -18,19 +19,24 @@ class LogFile(logging.StreamHandler):  # type: ignore[type-arg]  # generic in th
     """Appends to `path`; past `max_bytes` it becomes `path.1`, that one `path.2`, up to `backups`. Mode 0600.
 
     When standard error is the same file, it follows to the new one, so that a crash's traceback is never in a file
-    that nobody reads any more.
+    that nobody reads any more. `redact` takes secrets out of what is written.
     """
 
     def __init__(self, path: str, max_bytes: int = 5_242_880, backups: int = 3) -> None:
         self.path = path
         self.max_bytes = max_bytes
         self.backups = backups
+        self.redact: Callable[[str], str] = str
         super().__init__(_open(path))
         formatter = logging.Formatter(FORMAT)
         formatter.default_time_format = "%Y-%m-%dT%H:%M:%S"
         formatter.converter = time.gmtime
         formatter.default_msec_format = "%s.%03dZ"
         self.setFormatter(formatter)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The entry, traceback included, without credentials."""
+        return self.redact(super().format(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one entry, rotating first when the file is full."""

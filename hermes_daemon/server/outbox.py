@@ -15,7 +15,8 @@ from typing import Final
 
 import msgspec
 
-from hermes_daemon.engine.feed import Batch, Emitted, Feed, tail
+from hermes_daemon.engine.emitted import Batch, Emitted, tail
+from hermes_daemon.engine.feed import Feed
 from hermes_daemon.server.fitting import fitted
 from hermes_protocol import envelope
 from hermes_protocol.framing import Framing, encode
@@ -56,6 +57,9 @@ class Subscription:
             self._hold(batch.events)
             return
         outbox = self._outbox
+        if outbox.merges and self.detail == "full" and not self.thinned and batch.deltas == len(batch.events):
+            self._grow(batch.events, batch.size)
+            return
         in_step = self.last == batch.prev and self.detail == "full" and not self.run and not self.thinned
         if in_step and not outbox.lagging and not (batch.deltas and outbox.merges):
             frames = batch.joined(outbox.framing)
@@ -97,16 +101,21 @@ class Subscription:
             return
         outbox = self._outbox
         if event.delta is not None and outbox.merges:
-            if self.run and self.run_bytes + len(event.tail) > outbox.frame_limit // 2:
-                self.flush()
-            if not self.dead and not self.thinned:
-                self.run.append(event)
-                self.run_bytes += len(event.tail)
-                outbox.run_grew(self, len(event.tail))
+            self._grow([event], len(event.tail))
             return
         if self.run:
             self.flush()
         self._put(event)
+
+    def _grow(self, deltas: list[Emitted], size: int) -> None:
+        """Keep deltas back until their neighbours are there."""
+        outbox = self._outbox
+        if self.run and self.run_bytes + size > outbox.frame_limit // 2:
+            self.flush()
+        if not self.dead and not self.thinned:
+            self.run += deltas
+            self.run_bytes += size
+            outbox.run_grew(self, size)
 
     def _put(self, event: Emitted) -> None:
         if self.dead:

@@ -22,6 +22,7 @@ _OPEN_TIMEOUT_S = 10.0  # how long a start waits for another process that holds 
 _LOCK_TIMEOUT_S = 0.25  # how long one attempt to write waits; the writer tries again by its own rules
 _HEADER = b"SQLite format 3\0"
 _PARTS = ("", "-wal", "-shm")
+_PATH_BYTES = 500  # SQLite's own limit is 512, with "-journal" at the end
 _WAL_BYTES = 67_108_864  # what a write-ahead log is cut back to after it grew
 
 
@@ -39,6 +40,10 @@ class Database:
         Raises NewerDatabase, and StorageError with a sentence when it cannot be opened.
         """
         warnings: list[str] = []
+        length = len(os.fsencode(path))
+        if length > _PATH_BYTES:
+            raise StorageError(f"cannot open the database {path}: its path has {length} bytes, SQLite takes "
+                               f"{_PATH_BYTES}; set HERMES_HOME to a shorter one")  # fmt: skip
         try:
             _make_private(Path(path))
             try:

@@ -44,6 +44,8 @@ _WORDS = {
 class NewerDatabase(StorageError):
     """The database was written by a newer version; it is left as it is."""
 
+    retryable = False
+
     def __init__(self, path: str, found: int, supported: int) -> None:
         super().__init__(
             f"{path}: the database has schema version {found}, this version of hermes-daemon knows up to {supported}. "
@@ -54,6 +56,8 @@ class NewerDatabase(StorageError):
 
 class WriteRejected(StorageError):
     """This write can never be kept, whatever the disk does: its data does not fit. Other writes are not concerned."""
+
+    retryable = False
 
 
 def trouble(error: BaseException) -> Trouble | None:

@@ -136,6 +136,15 @@ def queue(read: Reader, session_id: str) -> QueueRow | None:
     return QueueRow(session_id=session_id, entries=_entries(row[0]), rev=row[1], paused=bool(row[2]))
 
 
+def queued_sessions(read: Reader) -> tuple[str, ...]:
+    """Ids of the sessions whose queue holds something."""
+    rows = read.all(
+        "SELECT s.session_id FROM queues q JOIN sessions s ON s.id = q.session WHERE q.entries <> ? ORDER BY s.id",
+        _encode(()),
+    )
+    return tuple(session_id for (session_id,) in rows)
+
+
 def receipt(read: Reader, scope: str, method: str, key: str) -> ReceiptRow | None:
     row = read.one("SELECT body, receipt, at FROM receipts WHERE scope=? AND method=? AND key=?", scope, method, key)
     if row is None:

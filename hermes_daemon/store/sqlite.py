@@ -32,8 +32,9 @@ class SqliteStore:
 
     def __init__(self, database: Database, settings: DatabaseSettings, clock: Clock) -> None:
         self._database = database
+        reading = database.connect()  # first: a writer has a thread that would stay behind
         self._writer = Writer(database, Housekeeping(settings, clock, database.index), clock)
-        self._read = Reader(database.connect(), database.path, database.suspect)
+        self._read = Reader(reading, database.path, database.suspect)
 
     @classmethod
     def open(cls, path: str, settings: DatabaseSettings, clock: Clock) -> SqliteStore:
@@ -156,6 +157,9 @@ class SqliteStore:
 
     def queue(self, session_id: str) -> QueueRow | None:
         return ledger.queue(self._read, session_id)
+
+    def queued_sessions(self) -> tuple[str, ...]:
+        return ledger.queued_sessions(self._read)
 
     def open_requests(self) -> tuple[RequestRow, ...]:
         return ledger.open_requests(self._read)

@@ -135,6 +135,9 @@ def _refusal_code(error: RpcError) -> int:
 
 def _start(address: Address, patience: float) -> Connection:
     """Be the one who starts the daemon, or wait for the one who does."""
+    if address.profile and not os.path.isdir(address.home):
+        name = address.profile  # a slip of the pen must not found a new home
+        raise DaemonUnavailable(f"there is no profile {name!r}; `hermes profiles create {name}` makes it", EXIT_REFUSED)
     try:
         ensure_private_dir(address.runtime_dir)
         if address.socket_link:

@@ -122,3 +122,15 @@ def test_a_known_value_that_would_mask_ordinary_words_is_ignored() -> None:
 def test_hostile_repetition_is_read_to_its_end(unit: str) -> None:
     text = unit * (300_000 // len(unit))
     assert redact(text).startswith(unit[:3])
+
+
+@pytest.mark.parametrize("before", ["\\n", "\\t", "\\u00e9", '"', " "])
+def test_a_token_behind_an_escape_of_json_is_found(before: str) -> None:
+    token = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
+    shown = redact(f'{{"text": "first{before}{token}"}}')
+    assert token not in shown
+    assert before in shown
+
+
+def test_a_word_that_only_begins_like_an_escape_is_left_alone() -> None:
+    assert redact(r"C:\nsk-old-folder-of-mine\x") == r"C:\nsk-old-folder-of-mine\x"

@@ -18,9 +18,10 @@ def test_an_answer_streams_and_is_stored(tmp_path: Path) -> None:
             ended = await peer.say(session, "hello there world")
             assert ended["data"]["status"] == "completed"
             kinds = [frame["params"]["kind"] for frame in peer.order if frame.get("method") == "hermes/event"]
-            assert kinds[:4] == ["turn.started", "item.started", "item.completed", "item.started"]
-            assert kinds[-2:] == ["item.completed", "turn.ended"]
-            assert set(kinds[4:-2]) == {"item.delta"}
+            begin = ["turn.started", "item.started", "item.completed", "session.updated", "item.started"]
+            end = ["item.completed", "session.updated", "turn.ended"]
+            assert (kinds[:5], kinds[-3:]) == (begin, end)
+            assert set(kinds[5:-3]) == {"item.delta"}
             page = await peer.request("hermes/session/items", {"sessionId": session})
             assert [(item["type"], item["text"]) for item in page["items"]] == [
                 ("userMessage", "hello there world"),

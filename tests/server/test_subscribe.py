@@ -208,7 +208,7 @@ def test_the_detail_of_a_subscription_stands_over_that_of_the_connection(tmp_pat
             follower = Follower(peer, session)
             await follower.subscribe(detail="status")
             await follower.until((await peer.say(session, "hello"))["seq"])
-            assert set(follower.kinds) == {"turn.started", "turn.ended"}
+            assert set(follower.kinds) == {"turn.started", "turn.ended", "session.updated"}
 
     run(story())
 

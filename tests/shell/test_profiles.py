@@ -51,3 +51,10 @@ def test_a_profile_whose_daemon_runs_is_kept(shell: Shell) -> None:
 def test_names_that_are_none_are_refused(shell: Shell, name: str) -> None:
     assert shell.run("profiles", "create", name).returncode in (2, 69)
     assert shell.run("profiles", "remove", name, "--yes").returncode in (2, 69)
+
+
+def test_a_profile_that_was_never_made_is_not_made_by_a_slip(shell: Shell) -> None:
+    done = shell.run("-p", "wrok", "chat", "-q", "hi", "--model", "scripted/echo")
+    assert done.returncode == 5
+    assert done.stderr == "hermes: there is no profile 'wrok'; `hermes profiles create wrok` makes it\n"
+    assert not Path(shell.env["HERMES_HOME"], "profiles", "wrok").exists()

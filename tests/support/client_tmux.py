@@ -24,7 +24,7 @@ class Pane:
 
     def __init__(self, tmux: Tmux, name: str) -> None:
         self._tmux = tmux
-        self._name = name
+        self.name = name
 
     def screen(self, *, colours: bool = False, history: bool = True) -> str:
         """What the screen shows, with what scrolled away above it."""
@@ -32,7 +32,7 @@ class Pane:
             "capture-pane",
             "-p",
             "-t",
-            self._name,
+            self.name,
             *(["-e"] if colours else []),
             *(["-S", "-"] if history else []),
         ]
@@ -40,11 +40,11 @@ class Pane:
 
     def type(self, text: str) -> None:
         """Keys as they are written."""
-        self._tmux.run("send-keys", "-t", self._name, "-l", "--", text)
+        self._tmux.run("send-keys", "-t", self.name, "-l", "--", text)
 
     def press(self, *keys: str) -> None:
         """Keys by name: Enter, C-c, M-Enter …"""
-        self._tmux.run("send-keys", "-t", self._name, *keys)
+        self._tmux.run("send-keys", "-t", self.name, *keys)
 
     def enter(self, text: str) -> None:
         self.type(text)
@@ -52,11 +52,11 @@ class Pane:
 
     def paste(self, text: str) -> None:
         """As a terminal pastes: all at once, bracketed where the program asked for it."""
-        self._tmux.run("set-buffer", "-b", "pasted", "--", text)
-        self._tmux.run("paste-buffer", "-p", "-b", "pasted", "-t", self._name)
+        self._tmux.run("load-buffer", "-b", "pasted", "-", given=text)
+        self._tmux.run("paste-buffer", "-p", "-b", "pasted", "-t", self.name)
 
     def resize(self, columns: int, rows: int) -> None:
-        self._tmux.run("resize-window", "-t", self._name, "-x", str(columns), "-y", str(rows))
+        self._tmux.run("resize-window", "-t", self.name, "-x", str(columns), "-y", str(rows))
 
     def wait(self, wanted: str | Callable[[str], object], *, history: bool = True) -> str:
         """The screen as soon as it shows the text (or fits the function). AssertionError with the screen else."""
@@ -78,10 +78,11 @@ class Tmux:
         self._environ = dict(environ)
         self._count = 0
 
-    def run(self, *words: str) -> str:
+    def run(self, *words: str, given: str = "") -> str:
         done = subprocess.run(
             ("tmux", "-u", "-f", os.devnull, "-S", self._socket, *words),
             env=self._environ,
+            input=given,
             capture_output=True,
             text=True,
             check=False,
@@ -97,7 +98,7 @@ class Tmux:
         """Start `words` on a screen of its own; when they end, the screen stays and tells their exit code."""
         self._count += 1
         name = f"pane{self._count}"
-        program = 'code=0; "$@" || code=$?; echo "[left with $code]"; exec sleep 1000'
+        program = 'trap : INT; code=0; "$@" || code=$?; echo "[left with $code]"; exec sleep 1000'
         size = ("-x", str(columns), "-y", str(rows))
         given = [f"{key}={value}" for key, value in environ.items()]
         self.run(

@@ -20,6 +20,8 @@ EXIT_BROKEN_PIPE = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        _open_closed()
     try:
         profile, words = _profile(words)
         return _run(words, profile)
@@ -33,6 +35,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         from hermes_shell.failures import explain
 
         return explain(error)
+
+
+def _open_closed() -> None:
+    """Give /dev/null to each standard descriptor the caller had closed: else the daemon's socket would get its
+    number, and the answer would be written into the socket."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (lives as long as the process)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _profile(words: list[str]) -> tuple[str | None, list[str]]:
@@ -65,6 +78,9 @@ def _run(words: list[str], profile: str | None) -> int:
         from hermes_shell import demo
 
         return demo.run(words[1:], profile)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a title may hold letters that this terminal's encoding has not
     from hermes_shell.dispatch import dispatch
 
     return dispatch(words, profile)

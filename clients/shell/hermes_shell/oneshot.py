@@ -9,6 +9,9 @@ import os
 import sys
 import time
 
+# The module without the underscore imports enum: 3 ms.
+from _signal import SIG_DFL, SIGHUP, SIGTERM, getsignal, signal  # type: ignore[import-not-found]
+
 from hermes_local import connection as wire
 from hermes_local import spawn
 from hermes_local.address import resolve
@@ -65,6 +68,7 @@ class OneShot:
             raise
         self.turn = turn = Turn(self.address, connection, client_id, session_id, self._see, self.answer.say)
         turn_options = {"model": self.options.model} if self.options.model and cursor is None else {}
+        _end_by_signals()
         deadline = None if self.options.timeout is None else time.monotonic() + self.options.timeout
         try:
             receipt = turn.submit(text, turn_options, cursor)
@@ -73,8 +77,10 @@ class OneShot:
             turn.follow(None if deadline is None else max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             return self._give_up("the time given with --timeout is over", FAILED)
-        except KeyboardInterrupt:
-            return self._give_up("interrupted", INTERRUPTED)
+        except KeyboardInterrupt as signalled:
+            number = signalled.args[0] if signalled.args else 0
+            self._muted = self._muted or number == SIGHUP  # the terminal is gone
+            return self._give_up("interrupted", 128 + number if number else INTERRUPTED)
         except BrokenPipeError:
             self._muted = True
             return self._give_up("the reader of the answer is gone", BROKEN_PIPE)
@@ -96,11 +102,7 @@ class OneShot:
     def _session(self, connection: Connection) -> tuple[str, tuple[str, int] | None]:
         """The session to ask in; with a cursor when it was made for this question."""
         options = self.options
-        cwd = os.path.realpath(options.cwd or ".")
-        if not os.path.isdir(cwd):
-            from hermes_shell.failures import Failed
-
-            raise Failed(f"--cwd {options.cwd}: not a folder", 2)
+        cwd = options.folder()
         found = options.session
         if options.continue_:
             found = _latest(connection, cwd)
@@ -193,11 +195,28 @@ class OneShot:
             pass  # said again next time
 
 
+def _end_by_signals() -> None:
+    """Let SIGTERM and SIGHUP end the turn like Ctrl-C: what was asked for must not go on after its asker.
+
+    The exit code is then 128 and the signal's number. What the caller ignores (nohup) stays ignored.
+    """
+    for number in (SIGTERM, SIGHUP):
+        if getsignal(number) == SIG_DFL:
+            signal(number, _signalled)
+
+
+def _signalled(number: int, _frame: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
 def _question(options: ChatOptions) -> str:
     from_stdin = options.query in (None, "-")
     if from_stdin and os.isatty(0):
         write_all(STDERR, "hermes: reading the question from the terminal; Ctrl-D ends it\n")
-    text = sys.stdin.buffer.read().decode("utf-8", "replace") if from_stdin else str(options.query)
+    if from_stdin:
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    else:  # where the locale is not UTF-8, its letters came as escaped bytes
+        text = str(options.query).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if not text.strip():
         from hermes_local.arguments import UsageError
 

@@ -75,6 +75,7 @@ def show(given: Given, address: Address) -> int:
         ("state", found.get("state", "")),
         ("created", summary.get("createdAt", "")),
         ("used", summary.get("updatedAt", "")),
+        ("tokens", _spent(summary)),
         ("options", ", ".join(f"{key}={value}" for key, value in found.get("options", {}).items())),
     ):
         if value:
@@ -82,6 +83,17 @@ def show(given: Given, address: Address) -> int:
     for item in items:
         print(f"\n{transcript.plain(item)}")
     return 0
+
+
+def _spent(summary: Given) -> str:
+    """`1,200 in, 40 out, $0.0028; context 1 %`, or "" while nothing was asked of a model."""
+    usage = summary.get("usage") or {}
+    read, written, cost = usage.get("inputTokens", 0), usage.get("outputTokens", 0), usage.get("cost")
+    if not read and not written:
+        return ""
+    full = summary.get("occupancyPct")
+    price = "" if cost is None else f", ${cost:.4f}"
+    return f"{read:,} in, {written:,} out{price}{'' if full is None else f'; context {full:.0f} %'}"
 
 
 def rename(given: Given, address: Address) -> int:

@@ -51,6 +51,7 @@ class Turn:
         self._say = say
         self._key = wire.new_id()
         self._submit: dict[str, Any] = {}
+        self._sent = False
         self._epoch = ""
         self._last = 0
         self._deadline: float | None = None
@@ -87,14 +88,18 @@ class Turn:
 
     def interrupt(self, reason: str) -> None:
         """Ask the daemon to end the turn and wait for the end, 15 s at most."""
-        if not self.turn_id or self.ended:
+        if self.ended or not self._sent:
             return
+        if not self.turn_id:  # it was submitted, the receipt was not read yet: the same key gives it again
+            receipt = self.connection.request("hermes/turn/submit", self._submit, INTERRUPT_S)
+            self.turn_id = str(receipt["turnId"])
         params = {"sessionId": self.session_id, "turnId": self.turn_id, "reason": reason}
         self.connection.request("hermes/turn/interrupt", params, INTERRUPT_S)
         self.follow(INTERRUPT_S)
 
     def _attach(self) -> dict[str, Any]:
         subscribed = self.connection.send("hermes/session/subscribe", self._subscription())
+        self._sent = True
         submitted = self.connection.send("hermes/turn/submit", self._submit)
         self._subscribed(self.connection.answer(subscribed, ANSWER_S))
         receipt: dict[str, Any] = self.connection.answer(submitted, ANSWER_S)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Final
 
+import msgspec
+
 from hermes_daemon.core.ports import Refused, Store
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import text_blob_of
@@ -94,12 +96,17 @@ async def middleware(connection: Connection, params: ToolListParams) -> Middlewa
 
 async def models(connection: Connection, params: ModelsParams) -> ModelsResult:
     """The models there are; `probe` asks the endpoints."""
+    connection.daemon.engine.freshen()
     catalog = connection.daemon.engine.parts.models
-    return ModelsResult(await catalog.rows(params.probe), catalog.default())
+    redact = connection.daemon.engine.parts.redact
+    rows = await catalog.rows(params.probe)
+    told = tuple(msgspec.structs.replace(row, note=redact(row.note)) if row.note else row for row in rows)
+    return ModelsResult(told, catalog.default())
 
 
 async def config_get(connection: Connection, params: ConfigGetParams) -> ConfigGetResult:
     """A setting and where it comes from."""
+    connection.daemon.engine.freshen()
     try:
         value, source = connection.daemon.engine.configuration.get(params.path)
     except Refused as refused:

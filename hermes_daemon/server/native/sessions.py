@@ -38,6 +38,7 @@ LONGEST_WAIT_MS: Final = 86_400_000
 async def create(connection: Connection, params: CreateParams) -> CreateResult:
     """Durable before the answer."""
     writable(connection)
+    connection.daemon.engine.freshen()
     return await connection.daemon.engine.sessions.create(params, connection.by())
 
 

@@ -26,6 +26,7 @@ from hermes_protocol.methods import (
 async def submit(connection: Connection, params: SubmitParams) -> SubmitResult:
     """Admission only: the turn runs on its own."""
     writable(connection)
+    connection.daemon.engine.freshen()
     session = connection.daemon.engine.sessions.get(params.session_id)
     return await session.submit(params, connection.by())
 
@@ -53,6 +54,7 @@ async def remove_queued(connection: Connection, params: QueueRemoveParams) -> Qu
 async def resume_queue(connection: Connection, params: QueueParams) -> QueueResult:
     """Let a paused queue go on."""
     writable(connection)
+    connection.daemon.engine.freshen()
     return await connection.daemon.engine.sessions.get(params.session_id).resume_queue()
 
 

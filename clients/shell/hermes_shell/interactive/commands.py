@@ -200,13 +200,18 @@ async def _status(chat: Chat, _: str) -> None:
         ("folder", view.session.cwd),
         ("model", view.session.model),
         ("state", view.state),
-        ("tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"),
+        ("tokens", tokens(usage.input_tokens, usage.output_tokens, usage.cost)),
         ("daemon", f"{status.state}, version {status.version}, pid {status.pid}, up {status.uptime_s:,.0f} s"),
         ("connections", ", ".join(row.name or row.client for row in status.connections)),
         ("storage", status.storage),
         *(("warning", warning) for warning in status.warnings),
     ]
     chat.say("\n".join(f"  {name:<11}  {value}" for name, value in rows))
+
+
+def tokens(read: int, written: int, cost: float | None) -> str:
+    """`1,200 in, 40 out, $0.0028`: without the price where none is known."""
+    return f"{read:,} in, {written:,} out{'' if cost is None else f', ${cost:.4f}'}"
 
 
 async def _export(chat: Chat, words: str) -> None:

@@ -89,7 +89,7 @@ async def _session(connection: Connection, options: ChatOptions) -> tuple[Sessio
     from hermes_protocol import methods as m
     from hermes_shell.interactive.session_ids import find
 
-    cwd = os.path.realpath(options.cwd or ".")  # noqa: ASYNC240 (once, before anything else runs)
+    cwd = options.folder()
     found = options.session
     if options.continue_:
         params = m.ListParams(limit=1, cwd=cwd)

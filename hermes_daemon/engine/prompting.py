@@ -1,0 +1,75 @@
+"""From the history to the request of one round, through the middleware points on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hermes_daemon.core import history as laws
+from hermes_daemon.core import prompt as prompts
+from hermes_daemon.core import window
+from hermes_daemon.core.ports import ModelInfo, Request, ToolSpec
+from hermes_daemon.core.prompt import Prompt
+from hermes_daemon.engine.emitted import Draft
+from hermes_protocol.content import Message
+from hermes_protocol.events import Notice
+
+if TYPE_CHECKING:
+    from hermes_daemon.engine.runner import Runner
+
+
+async def prompt(runner: Runner, model: ModelInfo, history: tuple[Message, ...]) -> Prompt:
+    """messages, context_blocks, prompt. The tools stay what the session has, whatever middleware says."""
+    session = runner.session
+    messages = await runner.fold("messages", history)
+    date = session.parts.clock.now()[:10]
+    blocks = prompts.blocks(session.row.cwd, date, session.parts.settings().agent.system_prompt)
+    composed = prompts.compose(model, await runner.fold("context_blocks", blocks), messages, _tools(runner, model))
+    changed = await runner.fold("prompt", composed)
+    return composed if changed is composed else msgspec.structs.replace(changed, tools=composed.tools)
+
+
+async def request(runner: Runner, model: ModelInfo, prompt: Prompt) -> Request:
+    """The request that fits the window, and llm_request. Middleware may narrow the tools, not add any."""
+    session = runner.session
+    settings = session.parts.settings().model
+    max_output = settings.max_output or model.max_output
+    made = prompts.request(
+        await _fitted(runner, model, prompt, max_output),
+        model,
+        max_output=max_output,
+        temperature=settings.temperature,
+        thinking=session.row.options.thinking or settings.thinking,
+        session_id=session.session_id,
+    )
+    changed = await runner.fold("llm_request", made)
+    if changed is made:
+        return made
+    allowed = {tool.name for tool in made.tools}
+    return msgspec.structs.replace(changed, tools=tuple(tool for tool in changed.tools if tool.name in allowed))
+
+
+def _tools(runner: Runner, model: ModelInfo) -> tuple[ToolSpec, ...]:
+    return tuple(tool.card.spec() for tool in runner.active_tools()) if model.tools else ()
+
+
+async def _fitted(runner: Runner, model: ModelInfo, prompt: Prompt, max_output: int | None) -> Prompt:
+    """Leave the oldest exchanges out of what is sent when the window cannot hold them; say so."""
+    session = runner.session
+    room = window.input_room(model.context_length, max_output)
+    calibration = session.calibration(model.id)
+    fixed = window.request_tokens((), prompt.system, prompt.tools)
+    sizes = [session.size_of(message) for message in prompt.messages]
+    left = sum(sizes)
+    runner.occupancy = window.occupancy(calibration.tokens(fixed + left), model.context_length)
+    if calibration.tokens(fixed + left) <= room:
+        return prompt
+    cuts = set(laws.cut_points(prompt.messages)[:-1])
+    for cut, message in enumerate(prompt.messages):
+        if cut in cuts and message.role == "user" and calibration.tokens(fixed + left) <= room:
+            text = f"The conversation is longer than {model.id} can read; its first {cut} messages were left out."
+            await session.feed.post([Draft(Notice("warning", text, "context.trimmed"), runner.turn_id)])
+            return msgspec.structs.replace(prompt, messages=prompt.messages[cut:])
+        left -= sizes[cut]
+    return prompt
