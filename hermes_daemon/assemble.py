@@ -23,8 +23,10 @@ from hermes_local.address import Address
 from hermes_protocol.schema import schema_hash
 
 if TYPE_CHECKING:
+    from hermes_daemon.config import Configuration
     from hermes_daemon.engine.sessions import Sessions
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 300.0
@@ -95,8 +97,23 @@ def _build() -> str:
 
 
 async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
-    """Import and join the rooms; close what a killed daemon left open."""
+    """Open the database and join the rooms. When that fails the database is closed again: a second store on the file
+    of a first would drop its locks."""
     from hermes_daemon.config import Configuration
+    from hermes_daemon.store.sqlite import SqliteStore
+
+    configuration = Configuration(address.home, os.environ)
+    path = os.path.join(address.home, "state.db")
+    store = SqliteStore.open(path, configuration.current.database, SystemClock())
+    try:
+        return await _join(address, daemon, configuration, store)
+    except BaseException:
+        await store.close()
+        raise
+
+
+async def _join(address: Address, daemon: Daemon, configuration: Configuration, store: SqliteStore) -> EngineRoom:
+    """Import and join the rooms; close what a killed daemon left open."""
     from hermes_daemon.core.records import DropProcess
     from hermes_daemon.core.redact import Redactor
     from hermes_daemon.engine.parts import Parts
@@ -107,14 +124,10 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
     from hermes_daemon.server.engine_room import EngineRoom
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
-    from hermes_daemon.store.sqlite import SqliteStore
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
 
     table.check(set(daemon.reader_handlers))
-    configuration = Configuration(address.home, os.environ)
-    clock = SystemClock()
-    store = SqliteStore.open(os.path.join(address.home, "state.db"), configuration.current.database, clock)
     children = SessionProcesses(store, "local model")
     catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
     redaction = Redaction()
@@ -122,12 +135,13 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
         store=store,
         models=catalog,
         tools=builtin_tools(address.home),
-        clock=clock,
+        clock=SystemClock(),
         settings=lambda: configuration.current,
         redact=redaction,
         middleware=Registry(),
         environment=_environment(),
         problems=lambda: (*store.warnings, *map(str, configuration.errors), *configuration.warnings),
+        fault=lambda: configuration.fault,
     )
     sessions = Sessions(parts, daemon.session_changed)
 

@@ -17,6 +17,7 @@ from hermes_daemon.core.settings import Settings
 
 _TELLING = re.compile(r"(?i)auth|key|token|secret|password|cookie|sig")
 MASK = "[from .env]"
+_GUARDING = frozenset({"", "approvals", "tools", "terminal", "security", "providers", "model"})
 
 
 class Configuration:
@@ -31,6 +32,7 @@ class Configuration:
         self._seen = self._files()
         self._loaded = load(home, environ)
         self._errors = self._loaded.errors
+        self._whole = not self._errors
 
     @property
     def current(self) -> Settings:
@@ -46,6 +48,22 @@ class Configuration:
     def warnings(self) -> tuple[str, ...]:
         """What the last good reading had to say."""
         return self._loaded.warnings
+
+    @property
+    def fault(self) -> str:
+        """Why nothing may be sent to a model or run by these settings; "" when it may.
+
+        After a good reading the settings in force are always good ones. Before the first, a default may stand where
+        the file forbids something or names whom to talk to, and so nothing is done until it is mended.
+        """
+        if self._whole:
+            return ""
+        for error in self._errors:
+            section = error.key.partition(".")[0].partition("[")[0]
+            if error.path == self.path and section in _GUARDING:
+                unknown = "No turn starts while it is not known what the configuration forbids"
+                return f"{unknown}: {error}. Mend it and send again."
+        return ""
 
     @property
     def path(self) -> str:
@@ -74,6 +92,7 @@ class Configuration:
         self._errors = loaded.errors
         if loaded.errors:
             return Reload(errors=loaded.errors, warnings=loaded.warnings)
+        self._whole = True
         changed = differing(self._loaded, loaded)
         self._loaded = loaded
         return Reload(changed, warnings=loaded.warnings)

@@ -103,6 +103,11 @@ class Configuration(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
+    @property
+    def fault(self) -> str:
+        """Why no turn may start by these settings, "" when one may."""
+        ...
+
     def reload(self) -> Reload:
         """Read everything again; a broken file changes nothing."""
         ...

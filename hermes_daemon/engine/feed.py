@@ -7,14 +7,13 @@ delivered at once and journaled in runs (protocol G8); nothing that follows them
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
-from hermes_daemon.core.ports import Clock, StorageError, Store
+from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
 from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
 from hermes_daemon.engine.told import Told
@@ -24,7 +23,6 @@ LEASE: Final = 1024
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
 MERGED_KEPT: Final = 8
-BARRIER_SECONDS: Final = 1.0
 _encode = msgspec.json.Encoder().encode
 
 
@@ -298,13 +296,6 @@ class Feed:
             arrived = asyncio.get_running_loop().create_future()
             self._arrivals.append(arrived)
             await arrived
-
-    async def drained(self) -> None:
-        """Return when everything posted so far is committed and delivered, or given up; soon also when nothing can be
-        written now, so that a full disk keeps nobody from looking."""
-        self.flush_run()
-        with contextlib.suppress(StorageError):
-            await self._store.write(durable=False, patience=BARRIER_SECONDS)
 
 
 def _seen(leasing: asyncio.Task[None]) -> None:

@@ -14,7 +14,8 @@ from hermes_daemon.middleware.registry import Registry
 class Parts(msgspec.Struct, frozen=True):
     """`settings` gives the settings of now; `redact` takes secrets out of text; `environment` is what a session's
     programs start from (the daemon's own, allow-listed); `problems` are faults of the configuration and the
-    database, told in the turns that run in spite of them."""
+    database, told in the turns that run in spite of them; `fault` is one that lets no turn start, "" when there is
+    none."""
 
     store: Store
     models: Models
@@ -24,4 +25,5 @@ class Parts(msgspec.Struct, frozen=True):
     redact: Callable[[str], str]
     middleware: Registry
     environment: Mapping[str, str]
+    fault: Callable[[], str] = str
     problems: Callable[[], tuple[str, ...]] = tuple

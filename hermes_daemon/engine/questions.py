@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hermes_daemon.core.ports import Clock
+from hermes_daemon.core.ports import Clock, StorageError
 from hermes_daemon.core.records import CloseRequest, Op, PutRequest, RequestRow
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import Feed
@@ -30,6 +30,8 @@ from hermes_protocol.events import (
 )
 from hermes_protocol.methods import Answer
 
+ANSWER_PATIENCE = 2.0
+"""Seconds an answer waits for a disk that cannot be written before it is refused."""
 ALLOWING: frozenset[str] = frozenset({"allow_once", "allow_session", "allow_always"})
 
 
@@ -54,6 +56,7 @@ class _Open:
         self.declined: set[str] = set()
         self.seen: set[str] = set()
         self.claimed: Resolution | None = None
+        self.abandoned = False
 
 
 class Questions:
@@ -105,23 +108,21 @@ class Questions:
     async def _ask(self, row: RequestOpened, timeout_s: float) -> Resolution:
         question = _Open(row, timeout_s, asyncio.get_running_loop().create_future())
         self._open[row.request_id] = question
-        announced = asyncio.ensure_future(self._announce(question))
+        opened = [Draft(row, row.turn_id, row.item_id)]
+        # Numbered before anything can cancel this: a resolution always comes behind it.
+        _, announced = await self._feed.post(opened, [PutRequest(row=RequestRow(request=row))], durable=True)
         try:
             await asyncio.shield(announced)
+            question.announced = True
             if self.unattended_deny and not self._audience(row.kind):
                 return await self._resolve(question, Resolution("policy"))
             self.audience_changed()
             return await asyncio.shield(question.future)
         except asyncio.CancelledError:
-            await announced
+            question.abandoned = True
             if question.claimed is None:
                 await self._resolve(question, Resolution("interrupted"))
             raise
-
-    async def _announce(self, question: _Open) -> None:
-        row = question.row
-        await self._feed.commit([Draft(row, row.turn_id, row.item_id)], [PutRequest(row=RequestRow(request=row))])
-        question.announced = True
 
     # --- answers ---
 
@@ -139,8 +140,9 @@ class Questions:
         if answer.decline:
             return await self._decline(question, connection_id)
         resolution = _permission_answer(question.row, answer, by)
-        seq = await self._settle(question, resolution, lambda seq: receipt(seq, resolution.outcome))
-        return seq, resolution.outcome
+        self._claim(question, resolution)
+        receipts = lambda seq: receipt(seq, resolution.outcome)  # noqa: E731
+        return await self._settle(question, resolution, receipts, ANSWER_PATIENCE), resolution.outcome
 
     def _raise_gone(self, request_id: str, question: _Open | None) -> None:
         resolution = question.claimed if question else self._resolved.get(request_id)
@@ -185,15 +187,20 @@ class Questions:
     # --- ending ---
 
     async def _resolve(self, question: _Open, resolution: Resolution) -> Resolution:
-        await self._settle(question, resolution, lambda _: ())
+        self._claim(question, resolution)
+        await self._settle(question, resolution, lambda _: (), None)
         return resolution
 
-    async def _settle(self, question: _Open, resolution: Resolution, ops: Callable[[int], Sequence[Op]]) -> int:
-        """Compare and set: the first to come here wins; the event is committed before anything depends on it."""
+    def _claim(self, question: _Open, resolution: Resolution) -> None:
+        """Compare and set: the first to come here wins."""
         if question.claimed is not None:
             self._raise_gone(question.row.request_id, question)
         question.claimed = resolution
         self._stop_timer(question)
+
+    async def _settle(self, question: _Open, resolution: Resolution, ops: Callable[[int], Sequence[Op]],
+                      patience: float | None) -> int:  # fmt: skip
+        """Commit the event, then let go who waits. When it cannot be written the question is open again."""
         row = question.row
         data = RequestResolved(
             row.request_id, resolution.outcome, resolution.by, self._clock.now(), resolution.feedback
@@ -202,12 +209,18 @@ class Questions:
             seq = await self._feed.commit(
                 [Draft(data, row.turn_id, row.item_id)],
                 lambda seq: [CloseRequest(request_id=row.request_id), *ops(seq)],
+                patience=patience,
             )
-        finally:
-            self._open.pop(row.request_id, None)
-            self._resolved[row.request_id] = resolution
-            if len(self._resolved) > 1000:
-                self._resolved.pop(next(iter(self._resolved)))
+        except StorageError:
+            question.claimed = None
+            if question.abandoned:
+                self._background(self._resolve(question, Resolution("interrupted")))
+            self.audience_changed()
+            raise
+        self._open.pop(row.request_id, None)
+        self._resolved[row.request_id] = resolution
+        if len(self._resolved) > 1000:
+            self._resolved.pop(next(iter(self._resolved)))
         if not question.future.done():
             question.future.set_result(resolution)
         return seq

@@ -24,6 +24,7 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.identity import new_id
 from hermes_protocol.content import Message, TextPart, ToolResult
 from hermes_protocol.events import (
     AgentMessage,
@@ -37,6 +38,7 @@ from hermes_protocol.events import (
     RequestResolved,
     ToolCallItem,
     TurnEnded,
+    TurnSteerRequeued,
 )
 
 LOST_CALL: Final = "The daemon stopped before this call finished. Whether it had any effect is unknown: check first."
@@ -74,10 +76,10 @@ def plan(
             message = Message("assistant", (TextPart(item.text),), partial=True, item_id=item.item_id)
             ops.append(AddMessage(session_id=session_id, message=message, turn_id=item.turn_id))
     ops += _answers(store, session_id)
+    _queue(store, session_id, drafts, ops, pause=pause_queue)
     for turn in turns:
         drafts.append(Draft(TurnEnded("lost", "daemon_stopped", turn.usage), turn.turn_id))
         ops.append(PutTurn(row=msgspec.structs.replace(turn, status="lost", ended_at=now)))
-    _queue(store, session_id, drafts, ops, now, pause=pause_queue)
     return Recovery(drafts, ops) if drafts or ops else None
 
 
@@ -107,14 +109,19 @@ def _answers(store: Store, session_id: str) -> list[Op]:
     ]
 
 
-def _queue(store: Store, session_id: str, drafts: list[Draft], ops: list[Op], now: str, *, pause: bool) -> None:
-    """Queued turns survive; by default they wait for somebody to say go. Steers that came too late become turns."""
+def _queue(store: Store, session_id: str, drafts: list[Draft], ops: list[Op], *, pause: bool) -> None:
+    """Queued turns survive; by default they wait for somebody to say go. Steering that no model call took becomes a
+    turn of its own at the head, under a new id: its turn is over."""
     queue = store.queue(session_id)
     if queue is None or not queue.entries:
         return
-    entries = tuple(msgspec.structs.replace(entry, kind="turn") for entry in queue.entries)
-    if entries == queue.entries and (queue.paused or not pause):
+    late = [entry for entry in queue.entries if entry.kind == "steer"]
+    if not late and (queue.paused or not pause):
         return
+    turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in late]
+    for old, new in zip(late, turned, strict=True):
+        drafts.append(Draft(TurnSteerRequeued(old.turn_id, new.queue_id, new.turn_id), old.turn_id))
+    entries = (*turned, *(entry for entry in queue.entries if entry.kind != "steer"))
     row = QueueRow(session_id=session_id, entries=entries, rev=queue.rev + 1, paused=queue.paused or pause)
     drafts.append(Draft(QueueChanged(row.entries, row.rev, row.paused)))
     if row.paused:

@@ -15,8 +15,8 @@ import msgspec
 
 from hermes_daemon.core.effects import CallModel, Compact, Effect, End, Record, RunTools, Settle
 from hermes_daemon.core.facts import Accepted, Began, Compacted, Fact, Interrupted, SentBack, Steered, ToolReturned
-from hermes_daemon.core.ports import Tool
-from hermes_daemon.core.records import AddMessage, Op, PutItem, PutQueue, PutSession, PutTurn, QueueRow, TurnRow
+from hermes_daemon.core.ports import StorageError, Tool
+from hermes_daemon.core.records import AddMessage, Op, PutItem, PutSession, PutTurn, TurnRow
 from hermes_daemon.core.turn import Turn
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
@@ -32,7 +32,6 @@ from hermes_protocol.events import (
     ItemCompleted,
     ItemStarted,
     Notice,
-    QueueChanged,
     QueueEntry,
     SessionUpdated,
     ToolCallItem,
@@ -71,6 +70,7 @@ class Runner:
         self.occupancy: float | None = None
         self.dropped: tuple[str, ...] = ()
         self.forced = False
+        self._ending = False
         self.stopping = False
         self.started_at = session.parts.clock.now()
         settings = session.parts.settings().agent
@@ -100,6 +100,16 @@ class Runner:
         self._steers[id(message)] = entry
         self._inbox.put_nowait(Steered(message))
 
+    def drop(self, texts: tuple[str, ...]) -> None:
+        """The queue was cleared, with the steering that no model call has taken yet."""
+        self.dropped = texts
+        self._steers.clear()
+
+    @property
+    def over(self) -> bool:
+        """True when nothing more enters the turn; its end may still be on its way to the disk."""
+        return self.turn.phase == "over"
+
     def interrupt(self, reason: str) -> bool:
         """Ask the turn to stop. False when it is already ending."""
         if self.stopping or self.over:
@@ -107,11 +117,6 @@ class Runner:
         self.stopping = True
         self._inbox.put_nowait(Stop(reason))
         return True
-
-    @property
-    def over(self) -> bool:
-        """True when nothing more will be said in this turn."""
-        return self.turn.phase == "over"
 
     async def wait(self) -> None:
         """Return when the turn is over."""
@@ -191,9 +196,10 @@ class Runner:
 
     async def _record(self, message: Message) -> None:
         """Make a message durable together with the items it completes."""
-        if id(message) in self._steers:
-            async with self.session.lock:  # the queue changes under this lock only
-                await self._write(message)
+        if message.role == "user" and message.item_id is not None:
+            async with self.session.lock:  # steering leaves the queue
+                if id(message) in self._steers:
+                    await self._write(message)
         else:
             await self._write(message)
 
@@ -254,8 +260,8 @@ class Runner:
             by=entry.by,
         )
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
-        self.session.queue = [other for other in self.session.queue if other.queue_id != entry.queue_id]
-        queue_draft, queue_op = self._queue_change()
+        left = [other for other in self.session.queue if other.queue_id != entry.queue_id]
+        queue_draft, queue_op = self.session.change_queue(left)
         drafts = [
             Draft(TurnSteered(self.turn_id, entry.queue_id, item.item_id), self.turn_id),
             Draft(ItemStarted(started), self.turn_id, item.item_id),
@@ -263,14 +269,6 @@ class Runner:
             queue_draft,
         ]
         return drafts, [PutItem(session_id=self.session.session_id, item=item), queue_op]
-
-    def _queue_change(self) -> tuple[Draft, Op]:
-        session = self.session
-        session.queue_rev += 1
-        row = QueueRow(
-            session_id=session.session_id, entries=tuple(session.queue), rev=session.queue_rev, paused=session.paused
-        )
-        return Draft(QueueChanged(row.entries, row.rev, row.paused)), PutQueue(row=row)
 
     async def _run_tools(self, effect: RunTools) -> None:
         last = len(effect.calls) - 1
@@ -308,14 +306,23 @@ class Runner:
     async def _end(self, end: End) -> None:
         """Close what is open, requeue late steering, and say that the turn is over: one transaction.
 
-        Under the session's lock, so that a request finds the turn running or over, and never in between.
+        Posted under the session's lock, so that queue and row change one after the other; the disk is waited for
+        without it, so that others are refused in time when it is full.
         """
+        self._ending = True
         async with self.session.lock:
-            ended = await self._close_turn(end)
-            self._say_ended()
+            ended, written = await self._close_turn(end)
+        written = asyncio.ensure_future(written)
+        written.add_done_callback(self._closed)
+        await asyncio.shield(written)
         await self.observe("on_session_end", ended)
 
-    async def _close_turn(self, end: End) -> TurnEnded:
+    def _closed(self, written: asyncio.Future[None]) -> None:
+        """In the very step that delivers turn.ended: whoever has seen it finds the session idle."""
+        if not written.cancelled() and written.exception() is None:
+            self._say_ended()
+
+    async def _close_turn(self, end: End) -> tuple[TurnEnded, Awaitable[None]]:
         session = self.session
         drafts, ops = self._left_open()
         requeued, requeue_ops = self._requeue_steers()
@@ -342,8 +349,10 @@ class Runner:
         updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
         if end.error is not None:
             log.warning("turn %s of %s %s: %s", self.turn_id, session.session_id, end.status, end.error.message)
-        await session.feed.commit([*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops)
-        return ended
+        _, written = await session.feed.post(
+            [*drafts, *requeued, Draft(updated), Draft(ended, self.turn_id)], ops, durable=True
+        )
+        return ended, written
 
     def _left_open(self) -> tuple[list[Draft], list[Op]]:
         """Complete the items of this turn that are still open."""
@@ -374,15 +383,16 @@ class Runner:
 
     def _requeue_steers(self) -> tuple[list[Draft], list[Op]]:
         session = self.session
+        self._steers.clear()
         late = [entry for entry in session.queue if entry.kind == "steer"]
         if not late:
             return [], []
         turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in late]
-        session.queue = [*turned, *(entry for entry in session.queue if entry.kind != "steer")]
+        queue = [*turned, *(entry for entry in session.queue if entry.kind != "steer")]
         drafts = [
             Draft(TurnSteerRequeued(self.turn_id, entry.queue_id, entry.turn_id), self.turn_id) for entry in turned
         ]
-        draft, op = self._queue_change()
+        draft, op = session.change_queue(queue)
         return [*drafts, draft], [op]
 
     async def _crashed(self, error: Exception) -> None:
@@ -390,9 +400,15 @@ class Runner:
         log.error("turn %s failed, incident %s", self.turn_id, incident, exc_info=error)
         for task in list(self._tasks):
             task.cancel()
+        self.session.forget_history()
+        if self._ending:  # not even the end could be written: the next start ends the turn as lost
+            return
         failure = Failure("internal", f"a bug ended this turn; incident {incident} is in the log")
         self.turn.phase = "over"
-        await self._end(End("failed", "internal", failure))
+        try:
+            await self._end(End("failed", "internal", failure))
+        except StorageError as unwritten:
+            log.error("turn %s: its end cannot be written: %s", self.turn_id, unwritten)
 
     async def fold(self, point: str, value: T) -> T:
         """Pass a transform point: the caller's own object when nobody registered."""

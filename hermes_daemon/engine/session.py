@@ -73,7 +73,8 @@ R = TypeVar("R", bound=msgspec.Struct)
 V = TypeVar("V")
 log = logging.getLogger(__name__)
 TOLD_REPAIRS = 20
-SUBMIT_PATIENCE = 10.0
+SUBMIT_PATIENCE = 2.0
+"""Seconds a request waits for a disk that cannot be written; a lock of another process is waited for longer."""
 MAILBOX = 1024
 
 
@@ -106,6 +107,7 @@ class Session:
         self.paused = queue.paused if queue else False
         self.subscribers: dict[str, Subscriber] = {}
         self.deleted = False
+        self.closing = False
         self.compacting = False
         self._changed = changed
         self._history: list[Message] | None = None
@@ -113,8 +115,8 @@ class Session:
         self._shut_down = False
         self._calibrations: dict[str, Calibration] = {}
         self._sizes: dict[Message, int] = {}
+        self._starting: asyncio.Task[None] | None = None
         self._waiting = 0
-        self._turn_options: dict[str, TurnOptions] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         told = self.feed.told
@@ -158,6 +160,10 @@ class Session:
                 told = self.parts.redact("; ".join(notes[:TOLD_REPAIRS]))
                 log.warning("%s: the stored history is repaired when it is sent: %s", self.session_id, told)
         return self._history
+
+    def forget_history(self) -> None:
+        """Read the history from the store again when it is next needed."""
+        self._history = None
 
     def describe(self, row: SessionRow | None = None, head: int | None = None) -> GetResult:
         """What hermes/session/get answers; of `row` and at `head` where those are about to be."""
@@ -263,6 +269,7 @@ class Session:
 
         async def work(receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:
             self._expect_rev(params.expect_rev)
+            self._expect_settings()
             if not params.input:
                 raise ProtocolError("invalid_params", "$.input: expected at least one block", path="$.input")
             if params.options.model is not None:
@@ -273,9 +280,9 @@ class Session:
             if params.when_busy == "reject":
                 active = runner.turn_id if runner else None
                 raise ProtocolError("turn_in_progress", "a turn is running", activeTurnId=active)
-            if params.when_busy == "steer" and runner is not None:
+            if params.when_busy == "steer" and runner is not None and not runner.over:
                 return await self._steer(runner, params, by, receipt)
-            position = 0 if params.when_busy == "interrupt" else params.position
+            position = params.position if params.when_busy == "queue" else 0
             queued = await self._enqueue(params, by, position, receipt)
             if params.when_busy == "interrupt" and runner is not None:
                 runner.interrupt("superseded")
@@ -333,30 +340,52 @@ class Session:
     def _ended(self) -> None:
         """The runner is done: its turn.ended was committed. The next queued turn may start."""
         self.runner = None
-        if not self.queue or self.paused:
+        if not self.queue or self.paused or self.closing:
             self._idle.set()
-        asyncio.ensure_future(self.start_next())  # noqa: RUF006  the lock below keeps it alive and ordered
+        self.start_soon()
         self._changed(self)
 
-    async def start_next(self) -> None:
-        """Start the turn at the head of the queue, when there is one and nothing runs."""
-        async with self.lock:
-            if self.runner is not None or self.paused or not self.queue or self.deleted:
-                return
-            entry, *rest = self.queue
-            item, message = self._user_item(entry.turn_id, entry.input, entry.by)
-            row = self._touched(title=self.row.title or _title(item.text))
-            drafts = [*self._begin_drafts(entry.turn_id, item, entry.by, row), self._queue_draft(rest)]
-            ops = (*self._begin_ops(entry.turn_id, item, message, row), self._queue_op(rest))
-            await self.feed.commit(drafts, ops)
-            self.row = row
-            self._take_queue(rest)
-            self._run(entry.turn_id, entry.input, message, self._turn_options.pop(entry.turn_id, TurnOptions()))
+    def start_soon(self) -> None:
+        """Start the turn at the head of the queue as soon as that is possible."""
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start_queued())
+            self._starting.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("session %s: the next queued turn cannot start: %s", self.session_id, error, exc_info=error)
+            self._idle.set()
+
+    async def _start_queued(self) -> None:
+        """Start the next turn, when there is one and nothing runs. While the disk cannot be written it is tried again
+        and again, with room in between for those who want to look at the queue."""
+        while True:
+            async with self.lock:
+                if self.runner is not None or self.paused or self.closing or not self.queue or self.parts.fault():
+                    return None
+                try:
+                    return await self._start_head()
+                except StorageError as error:
+                    if not error.retryable:
+                        raise
+            await asyncio.sleep(0)
+
+    async def _start_head(self) -> None:
+        entry, *rest = self.queue
+        item, message = self._user_item(entry.turn_id, entry.input, entry.by)
+        row = self._touched(title=self.row.title or _title(item.text))
+        drafts = [*self._begin_drafts(entry.turn_id, item, entry.by, row), self._queue_draft(rest)]
+        ops = (*self._begin_ops(entry.turn_id, item, message, row), self._queue_op(rest))
+        await self.feed.commit(drafts, ops, patience=SUBMIT_PATIENCE)
+        self.row = row
+        self._take_queue(rest)
+        self._run(entry.turn_id, entry.input, message, entry.options)
 
     async def _steer(self, runner: Runner, params: SubmitParams, by: By,
                      receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
         self._expect_room()
-        entry = QueueEntry(new_id("queue"), runner.turn_id, params.input, by, "steer", self.parts.clock.now())
+        now = self.parts.clock.now()
+        entry = QueueEntry(new_id("queue"), runner.turn_id, params.input, by, "steer", now, params.options)
         queue = [*self.queue, entry]
         result = SubmitResult("steered", runner.turn_id, 0, queue_id=entry.queue_id)
         seq = await self.feed.commit(
@@ -372,7 +401,8 @@ class Session:
                        receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:  # fmt: skip
         self._expect_room()
         at = len(self.queue) if position is None else max(0, min(position, len(self.queue)))
-        entry = QueueEntry(new_id("queue"), new_id("turn"), params.input, by, "turn", self.parts.clock.now())
+        now = self.parts.clock.now()
+        entry = QueueEntry(new_id("queue"), new_id("turn"), params.input, by, "turn", now, params.options)
         queue = [*self.queue[:at], entry, *self.queue[at:]]
         result = SubmitResult("queued", entry.turn_id, 0, queue_id=entry.queue_id)
         seq = await self.feed.commit(
@@ -380,10 +410,9 @@ class Session:
             lambda seq: (self._queue_op(queue), *receipt(msgspec.structs.replace(result, seq=seq))),
             patience=SUBMIT_PATIENCE,
         )
-        self._turn_options[entry.turn_id] = params.options
         self._take_queue(queue)
         if self.runner is None:
-            asyncio.ensure_future(self.start_next())  # noqa: RUF006  see _ended
+            self.start_soon()
         return msgspec.structs.replace(result, seq=seq)
 
     async def interrupt(self, params: InterruptParams) -> InterruptResult:
@@ -392,9 +421,10 @@ class Session:
             return self._interrupted(params)  # waits for nothing, not even for a disk that is full
 
         async def work(receipt: Callable[[InterruptResult], tuple[Op, ...]]) -> InterruptResult:
-            if params.queue != "keep" and self._is_meant(params):
-                await self._leave_queue(params.queue)
             result = self._interrupted(params)
+            if params.queue != "keep" and self.runner is not None and result.status != "notActive":
+                await self._leave_queue(self.runner, params.queue)
+                result = msgspec.structs.replace(result, seq=self.feed.head)
             with contextlib.suppress(StorageError):  # what is stopped stays stopped without a receipt
                 await self.parts.store.write(*receipt(result), patience=SUBMIT_PATIENCE)
             return result
@@ -412,14 +442,22 @@ class Session:
         begun = runner.interrupt(params.reason or "interrupted")
         return InterruptResult("interrupting" if begun else "alreadyEnding", self.feed.head, runner.turn_id)
 
-    async def _leave_queue(self, policy: str) -> None:
-        """Pause or clear the queue behind a turn that is interrupted."""
+    async def _leave_queue(self, runner: Runner, policy: str) -> None:
+        """Pause or clear the queue behind a turn that is interrupted. The turn's end waits for the lock, and so for
+        the policy; when that cannot be written the queue stands still all the same."""
+        paused, self.paused = self.paused, True
         if policy == "pause":
-            self.paused = True
-        elif self.runner is not None:
-            self.runner.dropped = tuple(input_text(entry.input) for entry in self.queue)
-        queue = self.queue if policy == "pause" else []
-        await self.feed.commit([self._queue_draft(queue)], [self._queue_op(queue)])
+            await self._put_queue(self.queue, paused=True)
+            return
+        dropped = tuple(input_text(entry.input) for entry in self.queue)
+        await self._put_queue([], paused=paused)
+        runner.drop(dropped)
+
+    async def _put_queue(self, queue: list[QueueEntry], *, paused: bool) -> None:
+        await self.feed.commit(
+            [self._queue_draft(queue, paused)], [self._queue_op(queue, paused)], patience=SUBMIT_PATIENCE
+        )
+        self.paused = paused
         self._take_queue(queue)
 
     # --- the queue ---
@@ -439,7 +477,8 @@ class Session:
             if len(queue) == len(self.queue):
                 raise ProtocolError("queue_not_found", f"no queued turn {queue_id}")
             result = QueueResult(tuple(queue), self.queue_rev + 1, self.paused)
-            await self.feed.commit([self._queue_draft(queue)], [self._queue_op(queue), *receipt(result)])
+            ops = [self._queue_op(queue), *receipt(result)]
+            await self.feed.commit([self._queue_draft(queue)], ops, patience=SUBMIT_PATIENCE)
             self._take_queue(queue)
             return result
 
@@ -449,23 +488,33 @@ class Session:
         """Let a paused queue go on."""
 
         async def resume() -> None:
-            self.paused = False
-            await self.feed.commit([self._queue_draft(self.queue)], [self._queue_op(self.queue)])
-            self._take_queue(self.queue)
+            self._expect_settings()
+            await self._put_queue(self.queue, paused=False)
 
         await self.exclusively(resume)
-        asyncio.ensure_future(self.start_next())  # noqa: RUF006  see _ended
+        self.start_soon()
         return self.queue_result()
+
+    def change_queue(self, queue: list[QueueEntry]) -> tuple[Draft, Op]:
+        """Take this for the queue, now; the event and the op must be posted before the lock is let go."""
+        draft, op = self._queue_draft(queue), self._queue_op(queue)
+        self._take_queue(queue)
+        return draft, op
 
     def _expect_room(self) -> None:
         if len(self.queue) >= MAILBOX:
             raise ProtocolError("overloaded", f"{MAILBOX} messages are queued", scope="session", retryAfterMs=1000)
 
-    def _queue_draft(self, queue: list[QueueEntry]) -> Draft:
-        return Draft(QueueChanged(tuple(queue), self.queue_rev + 1, self.paused))
+    def _queue_draft(self, queue: list[QueueEntry], paused: bool | None = None) -> Draft:
+        return Draft(QueueChanged(tuple(queue), self.queue_rev + 1, self.paused if paused is None else paused))
 
-    def _queue_op(self, queue: list[QueueEntry]) -> Op:
-        row = QueueRow(session_id=self.session_id, entries=tuple(queue), rev=self.queue_rev + 1, paused=self.paused)
+    def _queue_op(self, queue: list[QueueEntry], paused: bool | None = None) -> Op:
+        row = QueueRow(
+            session_id=self.session_id,
+            entries=tuple(queue),
+            rev=self.queue_rev + 1,
+            paused=self.paused if paused is None else paused,
+        )
         return PutQueue(row=row)
 
     def _take_queue(self, queue: list[QueueEntry]) -> None:
@@ -514,13 +563,15 @@ class Session:
         """
         before, self.row = self.row, row
         try:
-            return await self.feed.commit([Draft(event)], lambda seq: (PutSession(row=row), *ops(seq)))
+            return await self.feed.commit(
+                [Draft(event)], lambda seq: (PutSession(row=row), *ops(seq)), patience=SUBMIT_PATIENCE
+            )
         except StorageError:
             self.row = before
             raise
 
     def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
-        """The row after a turn that used so much."""
+        """The row after a turn that used so much. The caller holds the lock."""
         full = self.row.occupancy_pct if occupancy_pct is None else occupancy_pct
         self.row = self._touched(usage=self.row.usage + usage, occupancy_pct=full)
         return self.row
@@ -531,6 +582,11 @@ class Session:
     def _expect_rev(self, rev: int | None) -> None:
         if rev is not None and rev != self.row.rev:
             raise ProtocolError("stale_revision", f"the session is at revision {self.row.rev}", rev=self.row.rev)
+
+    def _expect_settings(self) -> None:
+        fault = self.parts.fault()
+        if fault:
+            raise ProtocolError("failed", fault)
 
     def _user_item(self, turn_id: str, blocks: tuple[InputBlock, ...], by: By) -> tuple[UserMessage, Message]:
         now = self.parts.clock.now()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.records import DeleteSession, Op, PutSession, RaiseCeiling, SessionRow, TurnRow
 from hermes_daemon.engine import recovery
 from hermes_daemon.engine.emitted import Draft
@@ -45,7 +46,7 @@ class Sessions:
     def __init__(self, parts: Parts, changed: Callable[[str, SessionSummary | None], None]) -> None:
         self.parts = parts
         self._live: dict[str, Session] = {}
-        self._creating: dict[tuple[str, str], asyncio.Lock] = {}
+        self._creating: dict[tuple[str, str], asyncio.Future[CreateResult]] = {}
         self._changed = changed
 
     @property
@@ -56,7 +57,8 @@ class Sessions:
     # --- start ---
 
     async def recover(self) -> None:
-        """Close what a killed daemon left open. Call once, before anything is served."""
+        """Close what a killed daemon left open. Call once, before anything is served. StorageError when that cannot
+        be written: then nothing may be served, and a later start does it."""
         store = self.parts.store
         turns: dict[str, list[TurnRow]] = {}
         for turn in store.open_turns():
@@ -65,15 +67,20 @@ class Sessions:
         for row in store.open_requests():
             requests.setdefault(row.request.session_id, []).append(row.request)
         pause = self.parts.settings().daemon.queue_after_restart == "pause"
-        for session_id in {*turns, *requests}:
+        queued = store.queued_sessions()
+        for session_id in dict.fromkeys((*turns, *requests, *queued)):
             open_turns = turns.get(session_id, [])
             plan = recovery.plan(
                 store, self.parts.clock, session_id, open_turns, requests.get(session_id, []), pause_queue=pause
             )
             if plan is not None:
                 session = self.get(session_id)
-                await session.feed.commit(plan.drafts, plan.ops)
+                await session.feed.commit(plan.drafts, plan.ops, patience=SUBMIT_PATIENCE)
                 self._live.pop(session_id)
+        for session_id in queued:
+            queue = store.queue(session_id)
+            if queue is not None and not queue.paused:
+                self.get(session_id).start_soon()
 
     # --- finding ---
 
@@ -122,18 +129,23 @@ class Sessions:
     async def create(self, params: CreateParams, by: By) -> CreateResult:
         """Make a session. It is durable before this returns; the key (with the client's id) makes it once."""
         scope = f"client:{by.client_id}"
-        if params.key is None:
-            return await self._create(params, scope)
-        lock = self._creating.setdefault((scope, params.key), asyncio.Lock())
-        async with lock:  # a duplicate in flight waits for the first
+        body = digest(params)
+        if params.key is not None:
+            first = self._creating.get((scope, params.key))
+            if first is not None:
+                await asyncio.wait([first])
             known = self.parts.store.receipt(scope, "hermes/session/create", params.key)
-            try:
-                return repeat(known, digest(params), CreateResult) if known else await self._create(params, scope)
-            finally:
-                self._creating.pop((scope, params.key), None)
-
-    async def _create(self, params: CreateParams, scope: str) -> CreateResult:
+            if known is not None:
+                return repeat(known, body, CreateResult)
         self._check(params)
+        making = asyncio.ensure_future(self._make(params, scope, body))
+        making.add_done_callback(_seen)
+        if params.key is not None:
+            self._creating[scope, params.key] = making
+            making.add_done_callback(lambda _: self._creating.pop((scope, params.key or ""), None))
+        return await asyncio.shield(making)
+
+    async def _make(self, params: CreateParams, scope: str, body: str) -> CreateResult:
         row = self._new_row(params)
         fresh = msgspec.structs.replace(row, ceiling=0)
         session = Session(fresh, self.parts, head=0, queue=None, changed=self._session_changed)
@@ -142,10 +154,9 @@ class Sessions:
         result = CreateResult(session.summary(), 1, row.epoch)
         ops: list[Op] = [PutSession(row=row), RaiseCeiling(session_id=row.session_id, ceiling=LEASE)]
         if params.key is not None:
-            body = digest(params)
             ops.append(receipt_op(scope, "hermes/session/create", params.key, body, result, row.created_at))
         created = [Draft(SessionCreated(session.summary()))]
-        await asyncio.shield(asyncio.ensure_future(session.feed.commit(created, ops, patience=SUBMIT_PATIENCE)))
+        await session.feed.commit(created, ops, patience=SUBMIT_PATIENCE)
         self._live[row.session_id] = session
         self._session_changed(session)
         return result
@@ -185,18 +196,23 @@ class Sessions:
     async def delete(self, params: DeleteParams) -> Empty:
         """End the session's turn and leave a tombstone; the id is never given out again."""
         session = self.get(params.session_id)
-        session.paused = True
+        session.closing = True
         runner = session.runner
         if runner is not None:
             await session.interrupt(InterruptParams(params.session_id, runner.turn_id))
             await runner.wait()
 
         async def buried() -> None:
-            session.deleted = True
             at = self.parts.clock.now()
             await self.parts.store.write(DeleteSession(session_id=session.session_id, at=at), patience=SUBMIT_PATIENCE)
+            session.deleted = True
 
-        await session.exclusively(buried)
+        try:
+            await session.exclusively(buried)
+        except StorageError:
+            session.closing = False
+            session.start_soon()
+            raise
         self._live.pop(session.session_id, None)
         await session.shut_down(report_failure)
         for connection_id in list(session.subscribers):
@@ -206,15 +222,18 @@ class Sessions:
 
     # --- stopping ---
 
-    async def interrupt_all(self, reason: str) -> None:
-        """Stop every turn and wait until each has ended."""
+    async def interrupt_all(self, reason: str, limit_s: float) -> None:
+        """Stop every turn and wait until each has ended, at most so long: on a full disk no end can be written, and
+        the next start ends as lost what stays open here."""
         runners = [session.runner for session in self.live if session.runner is not None]
         for session in self.live:
-            session.paused = True
+            session.closing = True
         for runner in runners:
             runner.interrupt(reason)
-        for runner in runners:
-            await runner.wait()
+        if runners:
+            _, late = await asyncio.wait([asyncio.ensure_future(runner.wait()) for runner in runners], timeout=limit_s)
+            for waiting in late:
+                waiting.cancel()
         for session in self.live:
             await session.shut_down(report_failure)
 
@@ -227,3 +246,8 @@ class Sessions:
 
     def _session_changed(self, session: Session) -> None:
         self._changed(session.session_id, session.summary())
+
+
+def _seen(making: asyncio.Future[CreateResult]) -> None:
+    if not making.cancelled():
+        making.exception()  # whoever asked for it may be gone

@@ -381,7 +381,7 @@ class Connection(asyncio.Protocol):
             case ProtocolError():
                 return error.as_object()
             case StorageError():
-                return ProtocolError("storage_error", f"the journal cannot be written: {error}").as_object()
+                return storage_failure("the journal cannot be written", error).as_object()
             case Refused():
                 return ProtocolError(error.kind, str(error), hint=error.hint).as_object()
             case Rejected():
@@ -420,6 +420,12 @@ class _Replies:
     def _reply(self, body: bytes, after: Sequence[Callable[[], object]] = ()) -> None:
         self._answers.append(body)
         self._after += after
+
+
+def storage_failure(what: str, error: Exception) -> ProtocolError:
+    """storage_error, with whether the same request may succeed later."""
+    retryable = error.retryable if isinstance(error, StorageError) else True
+    return ProtocolError("storage_error", f"{what}: {error}", retryable=retryable)
 
 
 def invalid(error: Exception) -> ProtocolError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from hermes_daemon.core.settings import DaemonSettings
-from hermes_daemon.server.connection import Connection, invalid
+from hermes_daemon.server.connection import Connection, invalid, storage_failure
 from hermes_protocol import PROTOCOL_VERSION, envelope
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import SessionSummary
@@ -91,6 +91,7 @@ class Daemon:
         self._withdraw = withdraw
         self._opening: asyncio.Task[None] | None = None
         self._opened_at = 0.0
+        self._closed_to = ""
         self._started = time.monotonic()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since: float | None = None
@@ -115,7 +116,8 @@ class Daemon:
             raise
         except Exception as error:
             log.error("the engine cannot be opened: %s", error, exc_info=error)
-            raise ProtocolError("storage_error", f"the daemon cannot open its data: {error}") from error
+            self._closed_to = str(error)
+            raise storage_failure("the daemon cannot open its data", error) from error
         self.room = room
         self.reconsider()
 
@@ -233,7 +235,7 @@ class Daemon:
             idle=Idle(not holders, self._exits_in(holders), tuple(holders)),
             state=self.state,
             home=identity.home,
-            storage=room.storage if room else "not open",
+            storage=room.storage if room else self._closed_to or "not open",
             warnings=room.warnings if room else (),
         )
 
@@ -317,11 +319,15 @@ class Daemon:
                 except TimeoutError:
                     log.warning("turns were still running after %.0f s", limit)
         self._announce("stopping", reason, None)
-        if self.room is not None:
-            await self.room.close("the daemon is stopping")
-        for connection in list(self.connections.values()):
-            connection.close()
-        self.stopped.set()
+        try:
+            if self.room is not None:
+                await self.room.close("the daemon is stopping")
+        except Exception as error:  # a room that cannot be closed must not keep the process alive
+            log.error("not everything could be closed: %s", error, exc_info=error)
+        finally:
+            for connection in list(self.connections.values()):
+                connection.close()
+            self.stopped.set()
 
     def _announce(self, state: State, reason: str, deadline_s: float | None) -> None:
         self.state = state

@@ -22,6 +22,7 @@ from hermes_protocol.methods import InFlight, Snapshot, SubscribeParams, Subscri
 
 log = logging.getLogger(__name__)
 REPLAY_BYTES: Final = 4 * 1_048_576
+WRITE_SECONDS: Final = 2.0
 
 
 class EngineRoom:
@@ -111,9 +112,13 @@ class EngineRoom:
         await asyncio.gather(*(session.idle() for session in self.sessions.live))
 
     async def close(self, reason: str) -> None:
-        """Interrupt what runs, write what is to be written, close the rooms."""
-        await self.sessions.interrupt_all(reason)
-        await self._close_rooms()
+        """Interrupt what runs, write what is to be written, close the rooms. Bounded in time: what cannot be written
+        meanwhile is closed at the next start."""
+        limit_s = self.parts.settings().agent.interrupt_grace_s + WRITE_SECONDS
+        try:
+            await self.sessions.interrupt_all(reason, limit_s)
+        finally:
+            await self._close_rooms()
 
     # --- subscriptions ---
 

@@ -170,6 +170,14 @@ class SessionSummary(Wire, frozen=True):
     snippet: str | None = None
 
 
+class TurnOptions(Wire, frozen=True):
+    """For one turn only; session options stand where a field is absent."""
+
+    model: str | None = None
+    max_rounds: int | None = None
+    tools: tuple[str, ...] | None = None
+
+
 class QueueEntry(Wire, frozen=True):
     queue_id: str
     turn_id: str
@@ -177,6 +185,7 @@ class QueueEntry(Wire, frozen=True):
     by: By
     kind: Literal["turn", "steer"] = "turn"
     created_at: str = ""
+    options: TurnOptions = TurnOptions()
 
 
 class PermissionOption(Wire, frozen=True):

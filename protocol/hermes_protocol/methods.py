@@ -18,6 +18,7 @@ from hermes_protocol.events import (
     SessionState,
     SessionSummary,
 )
+from hermes_protocol.events import TurnOptions as TurnOptions
 
 Order: TypeAlias = Literal["reader", "session", "free"]
 Detail: TypeAlias = Literal["full", "final", "status"]
@@ -395,14 +396,6 @@ class SearchResult(Wire, frozen=True):
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
-
-
-class TurnOptions(Wire, frozen=True):
-    """For one turn only; session options stand where a field is absent."""
-
-    model: str | None = None
-    max_rounds: int | None = None
-    tools: tuple[str, ...] | None = None
 
 
 class SubmitParams(Wire, frozen=True):

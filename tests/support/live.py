@@ -254,7 +254,7 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         store = SqliteStore.open(os.path.join(home, "state.db"), configuration.current.database, clock)
         models = ScriptedModels(provider, info)
         parts = Parts(store, models, TestTools(tools), clock, lambda: configuration.current, str, registry,
-                      {"PATH": os.environ.get("PATH", "")})  # fmt: skip
+                      {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault)  # fmt: skip
         sessions = Sessions(parts, daemon.session_changed)
         await sessions.recover()
         daemon.handlers.update(table.HANDLERS)

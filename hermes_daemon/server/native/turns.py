@@ -54,6 +54,7 @@ async def remove_queued(connection: Connection, params: QueueRemoveParams) -> Qu
 async def resume_queue(connection: Connection, params: QueueParams) -> QueueResult:
     """Let a paused queue go on."""
     writable(connection)
+    connection.daemon.engine.freshen()
     return await connection.daemon.engine.sessions.get(params.session_id).resume_queue()
 
 
