@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -78,7 +77,7 @@ class Runner:
         self.turn = Turn(options.max_rounds or settings.max_rounds)
         self._grace = settings.interrupt_grace_s
         self._inbox: asyncio.Queue[Fact | Stop] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Fact]] = set()
         self._pending: list[Awaitable[None]] = []
         self._model_call: ModelCall | None = None
         self._steers: dict[int, QueueEntry] = {}
@@ -103,7 +102,7 @@ class Runner:
 
     def drop(self, texts: tuple[str, ...]) -> None:
         """The queue was cleared, with the steering that no model call has taken yet."""
-        self.dropped = texts
+        self.dropped += texts
         self._steers.clear()
 
     @property
@@ -168,30 +167,31 @@ class Runner:
             case CallModel():
                 await self._durable()
                 self._model_call = ModelCall(self, effect.history, effect.round)
-                self._spawn(self._model_call.run)
+                self._spawn(self._model_call.run())
             case RunTools():
                 await self._durable()
                 await self._run_tools(effect)
             case Compact():
                 self._inbox.put_nowait(Compacted(effect.history, shorter=False))
             case Settle():
-                self._spawn(partial(self._settle, effect.draft))
+                self._spawn(self._settle(effect.draft))
             case End():
                 await self._end(effect)
 
-    def _spawn(self, work: Callable[[], Awaitable[Fact]]) -> None:
-        async def task() -> None:
-            self._inbox.put_nowait(await work())
-
-        made = asyncio.create_task(task())
+    def _spawn(self, work: Coroutine[Any, Any, Fact]) -> None:
+        made = asyncio.create_task(work)
         self._tasks.add(made)
-        made.add_done_callback(self._reap)
+        made.add_done_callback(self._done)
 
-    def _reap(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Fact]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
             log.error("turn %s: %s", self.turn_id, error, exc_info=error)
             self._inbox.put_nowait(Stop("internal"))
+        else:
+            self._inbox.put_nowait(task.result())
 
     # --- effects ---
 
@@ -274,7 +274,7 @@ class Runner:
     async def _run_tools(self, effect: RunTools) -> None:
         last = len(effect.calls) - 1
         for index, call in enumerate(effect.calls):
-            self._spawn(partial(self._one_call, call, cut=effect.cut and index == last))
+            self._spawn(self._one_call(call, cut=effect.cut and index == last))
 
     async def _one_call(self, call: ToolCall, *, cut: bool) -> ToolReturned:
         return await run_call(self, call, cut=cut)
@@ -397,19 +397,22 @@ class Runner:
         return [*drafts, draft], [op]
 
     async def _crashed(self, error: Exception) -> None:
-        incident = new_id("incident")
-        log.error("turn %s failed, incident %s", self.turn_id, incident, exc_info=error)
+        """A bug, or a store that takes nothing any more: then the next start ends the turn as lost."""
         for task in list(self._tasks):
             task.cancel()
         self.session.forget_history()
-        if self._ending:  # not even the end could be written: the next start ends the turn as lost
+        if isinstance(error, StorageError) and self._ending:
+            log.warning("turn %s: its end cannot be written: %s", self.turn_id, error)
             return
-        failure = Failure("internal", f"a bug ended this turn; incident {incident} is in the log")
+        incident = new_id("incident")
+        log.error("turn %s failed, incident %s", self.turn_id, incident, exc_info=error)
+        if self._ending:
+            return
         self.turn.phase = "over"
         try:
-            await self._end(End("failed", "internal", failure))
+            await self._end(End("failed", "internal", _fault(error, incident)))
         except StorageError as unwritten:
-            log.error("turn %s: its end cannot be written: %s", self.turn_id, unwritten)
+            log.warning("turn %s: its end cannot be written: %s", self.turn_id, unwritten)
 
     async def fold(self, point: str, value: T) -> T:
         """Pass a transform point: the caller's own object when nobody registered."""
@@ -425,3 +428,9 @@ class Runner:
     def report(self, link: Link, error: BaseException) -> None:
         """A middleware of this turn failed: into the log."""
         log.warning("turn %s: %s at %s: %s", self.turn_id, link.owner, link.point, error)
+
+
+def _fault(error: Exception, incident: str) -> Failure:
+    if isinstance(error, StorageError):
+        return Failure("storage_error", str(error))
+    return Failure("internal", f"a bug ended this turn; incident {incident} is in the log")

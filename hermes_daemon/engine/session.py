@@ -118,7 +118,7 @@ class Session:
         self._starting: asyncio.Task[None] | None = None
         self._waiting = 0
         self._idle = asyncio.Event()
-        self._idle.set()
+        self._note_idle()
         told = self.feed.told
         told.queue, told.queue_rev, told.paused = tuple(self.queue), self.queue_rev, self.paused
         self.questions = Questions(
@@ -334,16 +334,15 @@ class Session:
     def _run(self, turn_id: str, input: tuple[InputBlock, ...], message: Message, options: TurnOptions) -> None:
         if self._history is not None:  # else it is read when it is needed, with this message in it
             self._history.append(message)
-        self._idle.clear()
         self.runner = Runner(self, turn_id, input, options)
+        self._note_idle()
         self.runner.start(self._ended)
         self._changed(self)
 
     def _ended(self) -> None:
         """The runner is done: its turn.ended was committed. The next queued turn may start."""
         self.runner = None
-        if not self.queue or self.paused or self.closing:
-            self._idle.set()
+        self._note_idle()
         self.start_soon()
         self._changed(self)
 
@@ -424,8 +423,10 @@ class Session:
 
         async def work(receipt: Callable[[InterruptResult], tuple[Op, ...]]) -> InterruptResult:
             result = self._interrupted(params)
-            if params.queue != "keep" and self.runner is not None and result.status != "notActive":
-                await self._leave_queue(self.runner, params.queue)
+            runner = self.runner
+            # A turn that is over can no longer tell what was dropped: the queue goes on as behind one that was missed.
+            if params.queue != "keep" and runner is not None and self._is_meant(params) and not runner.over:
+                await self._leave_queue(runner, params.queue)
                 result = msgspec.structs.replace(result, seq=self.feed.head)
             with contextlib.suppress(StorageError):  # what is stopped stays stopped without a receipt
                 await self.parts.store.write(*receipt(result), patience=SUBMIT_PATIENCE)
@@ -444,21 +445,11 @@ class Session:
         begun = runner.interrupt(params.reason or "interrupted")
         return InterruptResult("interrupting" if begun else "alreadyEnding", self.feed.head, runner.turn_id)
 
-    async def close(self, reason: str) -> None:
-        """Stop the turn and wait for its end; one that is just being started too. No other one starts."""
-        self.closing = True
-        if self.runner is not None:
-            self.runner.interrupt(reason)
-        async with self.lock:
-            runner = self.runner
-        if runner is not None:
-            runner.interrupt(reason)
-            await runner.wait()
-
     async def _leave_queue(self, runner: Runner, policy: str) -> None:
         """Pause or clear the queue behind a turn that is interrupted. The turn's end waits for the lock, and so for
         the policy; when that cannot be written the queue stands still all the same."""
         paused, self.paused = self.paused, True
+        self._note_idle()
         if policy == "pause":
             await self._put_queue(self.queue, paused=True)
             return
@@ -535,6 +526,7 @@ class Session:
     def _take_queue(self, queue: list[QueueEntry]) -> None:
         self.queue = queue
         self.queue_rev += 1
+        self._note_idle()
 
     # --- the row ---
 
@@ -637,11 +629,31 @@ class Session:
             self.questions.audience_changed()
             self._changed(self)
 
+    async def close(self, reason: str) -> None:
+        """Start nothing any more, and return when what ran has ended."""
+        self.closing = True
+        self._note_idle()
+        if self.runner is not None:
+            self.runner.interrupt(reason)
+        async with self.lock:  # what is being admitted has begun then, or failed
+            runner = self.runner
+        if runner is not None:
+            runner.interrupt(reason)
+            await runner.wait()
+
+    def _note_idle(self) -> None:
+        about_to = bool(self.queue) and not self.paused and not self.closing
+        if self.runner is None and not about_to:
+            self._idle.set()
+        else:
+            self._idle.clear()
+
     async def idle(self) -> None:
         """Return when no turn runs and none is about to, those that were asked for before among them."""
         async with self.lock:
             pass
-        await self._idle.wait()
+        while not self._idle.is_set():  # it may have been idle for less than a turn of the loop
+            await self._idle.wait()
 
     async def turn_over(self, turn_id: str | None) -> None:
         """Return when this turn, running or queued, is over; without an id the one that runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 
@@ -38,6 +39,8 @@ from hermes_protocol.methods import (
     ListResult,
     RenameParams,
 )
+
+log = logging.getLogger(__name__)
 
 
 class Sessions:
@@ -225,11 +228,15 @@ class Sessions:
     async def interrupt_all(self, reason: str, limit_s: float) -> None:
         """Stop every turn and wait until each has ended, at most so long: on a full disk no end can be written, and
         the next start ends as lost what stays open here."""
-        closings = [asyncio.ensure_future(session.close(reason)) for session in self.live]
-        if closings:
-            _, late = await asyncio.wait(closings, timeout=limit_s)
-            for closing in late:
-                closing.cancel()
+        stops = [asyncio.ensure_future(session.close(reason)) for session in self.live]
+        if stops:
+            ended, late = await asyncio.wait(stops, timeout=limit_s)
+            for stop in late:
+                log.warning("a turn did not end within %.0f s: %s", limit_s, self.parts.store.health)
+                stop.cancel()
+            for stop in ended:
+                if (error := stop.exception()) is not None:
+                    log.error("a session could not be closed: %s", error, exc_info=error)
         for session in self.live:
             await session.shut_down(report_failure)
 

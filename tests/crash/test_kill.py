@@ -5,6 +5,7 @@ HERMES_CRASH_KILLS says how often (50), HERMES_CRASH_SEED where the dice start.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -124,16 +125,17 @@ def on_disk(home: Path, scratch: Path, sessions: list[str], *, closed: bool) -> 
         if (home / name).exists():
             shutil.copy(home / name, scratch / name)
     store = SqliteStore.open(str(scratch / "state.db"), DatabaseSettings(), SystemClock())
-    found = {session: {row.item.item_id: row.text for row in store.open_items(session)} for session in sessions}
-    if closed:
-        assert not any(found.values())
-        assert not store.open_turns()
-        assert not store.open_requests()
-        for session in sessions:
-            assert history.check(store.messages(session)) == []
-    else:
+    try:
+        found = {session: {row.item.item_id: row.text for row in store.open_items(session)} for session in sessions}
         assert all(store.session(session) is not None for session in sessions)
-    return found
+        if closed:
+            assert not any(found.values())
+            assert not store.open_turns()
+            assert not store.open_requests()
+            assert all(history.check(store.messages(session)) == [] for session in sessions)
+        return found
+    finally:
+        asyncio.run(store.close())
 
 
 def test_a_daemon_killed_at_any_instant_has_lost_and_doubled_nothing(tmp_path: Path) -> None:
