@@ -198,7 +198,7 @@ class Runner:
     async def _record(self, message: Message) -> None:
         """Make a message durable together with the items it completes."""
         if message.role == "user" and message.item_id is not None:
-            async with self.session.lock:  # steering leaves the queue
+            async with self.session.mailbox.lock:  # steering leaves the queue
                 if id(message) in self._steers:
                     await self._write(message)
         else:
@@ -261,8 +261,8 @@ class Runner:
             by=entry.by,
         )
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
-        left = [other for other in self.session.queue if other.queue_id != entry.queue_id]
-        queue_draft, queue_op = self.session.change_queue(left)
+        left = [other for other in self.session.admission.queue.entries if other.queue_id != entry.queue_id]
+        queue_draft, queue_op = self.session.admission.change_queue(left)
         drafts = [
             Draft(TurnSteered(self.turn_id, entry.queue_id, item.item_id), self.turn_id),
             Draft(ItemStarted(started), self.turn_id, item.item_id),
@@ -311,7 +311,7 @@ class Runner:
         without it, so that others are refused in time when it is full.
         """
         self._ending = True
-        async with self.session.lock:
+        async with self.session.mailbox.lock:
             ended, written = await self._close_turn(end)
         written = asyncio.ensure_future(written)
         written.add_done_callback(self._closed)
@@ -385,15 +385,15 @@ class Runner:
     def _requeue_steers(self) -> tuple[list[Draft], list[Op]]:
         session = self.session
         self._steers.clear()
-        late = [entry for entry in session.queue if entry.kind == "steer"]
+        late = [entry for entry in session.admission.queue.entries if entry.kind == "steer"]
         if not late:
             return [], []
         turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in late]
-        queue = [*turned, *(entry for entry in session.queue if entry.kind != "steer")]
+        queue = [*turned, *(entry for entry in session.admission.queue.entries if entry.kind != "steer")]
         drafts = [
             Draft(TurnSteerRequeued(self.turn_id, entry.queue_id, entry.turn_id), self.turn_id) for entry in turned
         ]
-        draft, op = session.change_queue(queue)
+        draft, op = session.admission.change_queue(queue)
         return [*drafts, draft], [op]
 
     async def _crashed(self, error: Exception) -> None:
