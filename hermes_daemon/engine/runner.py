@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -167,20 +168,20 @@ class Runner:
             case CallModel():
                 await self._durable()
                 self._model_call = ModelCall(self, effect.history, effect.round)
-                self._spawn(self._model_call.run())
+                self._spawn(self._model_call.run)
             case RunTools():
                 await self._durable()
                 await self._run_tools(effect)
             case Compact():
                 self._inbox.put_nowait(Compacted(effect.history, shorter=False))
             case Settle():
-                self._spawn(self._settle(effect.draft))
+                self._spawn(partial(self._settle, effect.draft))
             case End():
                 await self._end(effect)
 
-    def _spawn(self, work: Awaitable[Fact]) -> None:
+    def _spawn(self, work: Callable[[], Awaitable[Fact]]) -> None:
         async def task() -> None:
-            self._inbox.put_nowait(await work)
+            self._inbox.put_nowait(await work())
 
         made = asyncio.create_task(task())
         self._tasks.add(made)
@@ -273,7 +274,7 @@ class Runner:
     async def _run_tools(self, effect: RunTools) -> None:
         last = len(effect.calls) - 1
         for index, call in enumerate(effect.calls):
-            self._spawn(self._one_call(call, cut=effect.cut and index == last))
+            self._spawn(partial(self._one_call, call, cut=effect.cut and index == last))
 
     async def _one_call(self, call: ToolCall, *, cut: bool) -> ToolReturned:
         return await run_call(self, call, cut=cut)

@@ -225,15 +225,11 @@ class Sessions:
     async def interrupt_all(self, reason: str, limit_s: float) -> None:
         """Stop every turn and wait until each has ended, at most so long: on a full disk no end can be written, and
         the next start ends as lost what stays open here."""
-        runners = [session.runner for session in self.live if session.runner is not None]
-        for session in self.live:
-            session.closing = True
-        for runner in runners:
-            runner.interrupt(reason)
-        if runners:
-            _, late = await asyncio.wait([asyncio.ensure_future(runner.wait()) for runner in runners], timeout=limit_s)
-            for waiting in late:
-                waiting.cancel()
+        closings = [asyncio.ensure_future(session.close(reason)) for session in self.live]
+        if closings:
+            _, late = await asyncio.wait(closings, timeout=limit_s)
+            for closing in late:
+                closing.cancel()
         for session in self.live:
             await session.shut_down(report_failure)
 
