@@ -78,6 +78,8 @@ class OpenItem:
         self.field = "output" if item.__struct_config__.tag == "toolCall" else "text"
         self._pieces: list[str] = []
         self.length = 0
+        self.overtaken: set[str] = set()
+        """Completed items that began after this one."""
 
     @property
     def text(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import takewhile
 from typing import Final, Protocol
 
 import msgspec
@@ -235,7 +236,11 @@ class Feed:
         elif isinstance(data, ItemStarted):
             self.open[data.item.item_id] = OpenItem(data.item)
         elif isinstance(data, (ItemCompleted, ItemDiscarded)):
-            self.open.pop(event.item_id or "", None)
+            item_id = event.item_id or ""
+            older = takewhile(lambda opened: opened != item_id, self.open)  # in the order they began
+            for opened in older:
+                self.open[opened].overtaken.add(item_id)
+            self.open.pop(item_id, None)
         else:
             self.told.take(data, event.ts)
         if self.sinks:
@@ -289,6 +294,12 @@ class Feed:
         stored = found[-1].seq if found else after
         unjournaled = (*self._unconfirmed, *merge(self._run))
         return found + [event for event in unjournaled if stored < event.seq <= self.head]
+
+    @property
+    def ahead(self) -> set[str]:
+        """Items that the store may hold as completed already, while nobody was told yet."""
+        waiting = (event for slot in self._outgoing for event in slot.events)
+        return {event.item_id for event in waiting if event.item_id and isinstance(event.data, ItemCompleted)}
 
     async def reached(self, seq: int) -> None:
         """Return when the event with this number was delivered."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -77,7 +78,7 @@ class Runner:
         self.turn = Turn(options.max_rounds or settings.max_rounds)
         self._grace = settings.interrupt_grace_s
         self._inbox: asyncio.Queue[Fact | Stop] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[Fact]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._pending: list[Awaitable[None]] = []
         self._model_call: ModelCall | None = None
         self._steers: dict[int, QueueEntry] = {}
@@ -167,31 +168,30 @@ class Runner:
             case CallModel():
                 await self._durable()
                 self._model_call = ModelCall(self, effect.history, effect.round)
-                self._spawn(self._model_call.run())
+                self._spawn(self._model_call.run)
             case RunTools():
                 await self._durable()
                 await self._run_tools(effect)
             case Compact():
                 self._inbox.put_nowait(Compacted(effect.history, shorter=False))
             case Settle():
-                self._spawn(self._settle(effect.draft))
+                self._spawn(partial(self._settle, effect.draft))
             case End():
                 await self._end(effect)
 
-    def _spawn(self, work: Coroutine[Any, Any, Fact]) -> None:
-        made = asyncio.create_task(work)
-        self._tasks.add(made)
-        made.add_done_callback(self._done)
+    def _spawn(self, work: Callable[[], Awaitable[Fact]]) -> None:
+        async def task() -> None:
+            self._inbox.put_nowait(await work())
 
-    def _done(self, task: asyncio.Task[Fact]) -> None:
+        made = asyncio.create_task(task())
+        self._tasks.add(made)
+        made.add_done_callback(self._reap)
+
+    def _reap(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if task.cancelled():
-            return
-        if (error := task.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None:
             log.error("turn %s: %s", self.turn_id, error, exc_info=error)
             self._inbox.put_nowait(Stop("internal"))
-        else:
-            self._inbox.put_nowait(task.result())
 
     # --- effects ---
 
@@ -274,7 +274,7 @@ class Runner:
     async def _run_tools(self, effect: RunTools) -> None:
         last = len(effect.calls) - 1
         for index, call in enumerate(effect.calls):
-            self._spawn(self._one_call(call, cut=effect.cut and index == last))
+            self._spawn(partial(self._one_call, call, cut=effect.cut and index == last))
 
     async def _one_call(self, call: ToolCall, *, cut: bool) -> ToolReturned:
         return await run_call(self, call, cut=cut)

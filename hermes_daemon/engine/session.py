@@ -269,9 +269,9 @@ class Session:
 
         async def work(receipt: Callable[[SubmitResult], tuple[Op, ...]]) -> SubmitResult:
             self._expect_rev(params.expect_rev)
-            self._expect_settings()
             if self.closing:
-                raise ProtocolError("draining", f"session {self.session_id} is being closed", retryAfterMs=500)
+                raise ProtocolError("draining", "the session is being closed", retryAfterMs=500)
+            self._expect_settings()
             if not params.input:
                 raise ProtocolError("invalid_params", "$.input: expected at least one block", path="$.input")
             if params.options.model is not None:
@@ -445,6 +445,18 @@ class Session:
         begun = runner.interrupt(params.reason or "interrupted")
         return InterruptResult("interrupting" if begun else "alreadyEnding", self.feed.head, runner.turn_id)
 
+    async def close(self, reason: str) -> None:
+        """Stop the turn and wait for its end; one that is just being started too. No other one starts."""
+        self.closing = True
+        self._note_idle()
+        if self.runner is not None:
+            self.runner.interrupt(reason)
+        async with self.lock:
+            runner = self.runner
+        if runner is not None:
+            runner.interrupt(reason)
+            await runner.wait()
+
     async def _leave_queue(self, runner: Runner, policy: str) -> None:
         """Pause or clear the queue behind a turn that is interrupted. The turn's end waits for the lock, and so for
         the policy; when that cannot be written the queue stands still all the same."""
@@ -492,6 +504,8 @@ class Session:
         """Let a paused queue go on."""
 
         async def resume() -> None:
+            if self.closing:
+                raise ProtocolError("draining", "the session is being closed", retryAfterMs=500)
             self._expect_settings()
             await self._put_queue(self.queue, paused=False)
 
@@ -627,18 +641,6 @@ class Session:
             self.questions.audience_changed()
             self._changed(self)
 
-    async def close(self, reason: str) -> None:
-        """Start nothing any more, and return when what ran has ended."""
-        self.closing = True
-        self._note_idle()
-        if self.runner is not None:
-            self.runner.interrupt(reason)
-        async with self.lock:  # what is being admitted has begun then, or failed
-            runner = self.runner
-        if runner is not None:
-            runner.interrupt(reason)
-            await runner.wait()
-
     def _note_idle(self) -> None:
         about_to = bool(self.queue) and not self.paused and not self.closing
         if self.runner is None and not about_to:
@@ -647,9 +649,24 @@ class Session:
             self._idle.clear()
 
     async def idle(self) -> None:
-        """Return when no turn runs and none is about to."""
+        """Return when no turn runs and none is about to, those that were asked for before among them."""
+        async with self.lock:
+            pass
         while not self._idle.is_set():  # it may have been idle for less than a turn of the loop
             await self._idle.wait()
+
+    async def turn_over(self, turn_id: str | None) -> None:
+        """Return when this turn, running or queued, is over; without an id the one that runs."""
+        while True:
+            async with self.lock:
+                runner, head = self.runner, self.feed.head
+                queued = any(entry.turn_id == turn_id and entry.kind == "turn" for entry in self.queue)
+            if runner is not None and turn_id in (None, runner.turn_id):
+                await runner.wait()
+                return
+            if not queued:
+                return
+            await self.feed.reached(head + 1)
 
 
 def report_failure(link: Link, error: BaseException) -> None:

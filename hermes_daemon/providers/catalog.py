@@ -56,6 +56,7 @@ class Catalog:
         """Take over changed settings. Turns that run keep what they have; what is outdated is given up at close."""
         if settings.local != self._settings.local:
             self._outdated.append(self._local)
+            self._local.retire()
             self._settings = settings
             self._local = self._new_local()
         self._settings = settings

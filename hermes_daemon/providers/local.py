@@ -106,6 +106,12 @@ class Local:
         finally:
             await self._release(name, served)
 
+    def retire(self) -> None:
+        """Stop each child as soon as nobody uses it: other settings have taken over."""
+        self._settings = msgspec.structs.replace(self._settings, idle_s=0.0)
+        for name, served in list(self._served.items()):
+            self._stop_idle(name, served)
+
     async def close(self) -> None:
         """Stop all children. Safe to call twice; a later request starts one again."""
         await asyncio.gather(*(self._stop(name, served) for name, served in list(self._served.items())))
@@ -190,7 +196,8 @@ class Local:
         """A failure of the loopback connection in terms of the model's process."""
         if failure.kind == "context_overflow":
             window = f"{self._settings.context_length} tokens (local.context_length)"
-            words = f"The conversation is longer than the local model's window of {window}: start a new session."
+            advice = "shorten it or start a new session"
+            words = f"The conversation is longer than the local model's window of {window}: {advice}."
             return ProviderFailure("context_overflow", words, provider="local", status=failure.status)
         if failure.kind not in ("network", "incomplete") or not await process.ended(EXPLAIN_S):
             return failure

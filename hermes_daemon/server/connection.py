@@ -73,6 +73,8 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
         self._leaving: asyncio.TimerHandle | None = None
         self._deaf = False
+        self._hung_up = False
+        self._closing = False
         self._closed = False
         self._after: list[Callable[[], object]] = []
 
@@ -89,7 +91,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: serve every message that is complete now."""
-        if self._deaf:
+        if self._hung_up:
             return
         framing = self._decoder.framing
         for frame in self._decoder.feed(data):
@@ -146,7 +148,8 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what is queued and close."""
-        if self._transport is not None and not self._closed:
+        if self._transport is not None and not self._closed and not self._closing:
+            self._closing = True
             self.outbox.flush()
             self._transport.close()
 
@@ -191,7 +194,7 @@ class Connection(asyncio.Protocol):
     def _broken_off(self, error: ProtocolError) -> None:
         """Say why and hang up. What still comes in is taken and dropped: closing on it would take the error back."""
         self._error(None, error)
-        self._deaf = True
+        self._hung_up = True
         if self._transport is not None and not self._closed:
             self.outbox.flush()
             self._transport.write_eof()

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from hermes_daemon.core.ports import Configuration, Reload
+from hermes_daemon.engine.emitted import OpenItem
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
@@ -177,11 +178,12 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     store = session.parts.store
     wanted = max(0, min(tail, 1000))
     page = store.items(session.session_id, limit=wanted, order="desc") if wanted else None
-    done = [row.item for row in page.rows if row.item.item_id not in opened] if page else []
+    hidden = opened.keys() | session.feed.ahead
+    done = [row.item for row in page.rows if row.item.item_id not in hidden] if page else []
     items = within([item for item in done if item.status != "inProgress"], budget, session.session_id)
     more = page is not None and (page.next_cursor is not None or len(items) < len(done))
     items.reverse()
-    inflight = tuple(InFlight(item.item, item.field, item.text, item.length) for item in opened.values())
+    inflight = tuple(_in_flight(item, items) for item in opened.values())
     clocked = {row.request_id: row for row in session.questions.rows}
     state: SessionState = "compacting" if told.compacting else "idle"
     if told.turn is not None and not told.compacting:
@@ -201,6 +203,11 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
         turn=told.turn,
         older_cursor=items[0].item_id if items and more else None,
     )
+
+
+def _in_flight(open_item: OpenItem, items: list[AnyItem]) -> InFlight:
+    before = next((item.item_id for item in items if item.item_id in open_item.overtaken), None)
+    return InFlight(open_item.item, open_item.field, open_item.text, open_item.length, before)
 
 
 def within(items: list[AnyItem], budget: int, session_id: str) -> list[AnyItem]:

@@ -6,6 +6,7 @@ Strictness is protocol section 1: `jsonrpc` must be "2.0", ids are strings or in
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -159,7 +160,10 @@ def _answer(fields: dict[str, msgspec.Raw], id: Id | None) -> Single:
 
 
 def _read_id(fields: dict[str, msgspec.Raw]) -> Id | None:
-    value = _value(fields.get("id"))
+    try:
+        value = _value(fields.get("id"))
+    except msgspec.MsgspecError:
+        return None
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
 
 
@@ -168,27 +172,24 @@ def _value(raw: msgspec.Raw | None) -> Any:
 
 
 def scan_id(head: bytes) -> Id | None:
-    """The id of a message of which only the beginning was kept, when it can be read."""
-    at = head.find(b'"id"')
-    if at < 0:
-        return None
-    rest = head[at + 4 :].lstrip()
-    if not rest.startswith(b":"):
-        return None
-    rest = rest[1:].lstrip()
-    end = rest.find(b'"', 1) + 1 if rest.startswith(b'"') else _digits(rest)
-    try:
-        value = msgspec.json.decode(rest[:end])
-    except msgspec.MsgspecError:
-        return None
-    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    """The id of a message of which only the beginning was kept, when it can be read. An id inside params is none."""
+    depth, key = 0, b""
+    for token in _TOKENS.finditer(head):
+        text = token.group()
+        if text in b"{[":
+            depth += 1
+        elif text in b"}]":
+            depth -= 1
+        elif text == b":" and depth == 1 and key == b'"id"':
+            value = _VALUE.match(head, token.end())
+            return _read_id({"id": msgspec.Raw(value.group(1))}) if value else None
+        key = text
+    return None
 
 
-def _digits(text: bytes) -> int:
-    end = 1 if text.startswith(b"-") else 0
-    while end < len(text) and text[end : end + 1].isdigit():
-        end += 1
-    return end
+# Strings as wholes, so that what looks like structure inside them is none.
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+_VALUE: Final = re.compile(rb'\s*("(?:[^"\\]|\\.)*"|-?\d+)\s*[,}]')
 
 
 def call(id: Id, method: str, params: Any) -> bytes:

@@ -53,7 +53,6 @@ class Decoder:
         self.framing = framing
         self._limit = limit
         self._buffer = bytearray()
-        self._scanned = 0
         self._skipping = 0
         self._head: bytes | None = None
         self._length: int | None = None
@@ -172,6 +171,8 @@ class Decoder:
                 digits = value.strip()
                 if not digits.isdigit() or len(digits) > 15:
                     return self._break(frames, "Content-Length must be a number of bytes")
+                if length is not None and length != int(digits):
+                    return self._break(frames, "two Content-Length headers that differ")
                 length = int(digits)
         if length is None:
             return self._break(frames, "no Content-Length header")

@@ -86,7 +86,9 @@ class ServerInfo(Wire, frozen=True):
     version: str
 
 
-class Limits(Wire, frozen=True):
+class Limits(Wire, frozen=True, omit_defaults=False):
+    """What this daemon takes, every number said: a client that was written by hand knows no defaults."""
+
     max_frame_bytes: int = 8_388_608
     max_inline_bytes: int = 65_536
     max_batch: int = 64
@@ -283,12 +285,16 @@ class SubscribeParams(Wire, frozen=True):
 
 
 class InFlight(Wire, frozen=True):
-    """An open item: everything said so far; deltas continue at `offset` (code points of `text`)."""
+    """An open item: everything said so far; deltas continue at `offset` (code points of `text`).
+
+    `before` is the first of the snapshot's completed items that began after it; without, it stands behind them all.
+    """
 
     item: AnyItem
     field: str
     text: str
     offset: int
+    before: str | None = None
 
 
 class OpenTurn(Wire, frozen=True):
@@ -344,7 +350,9 @@ class WaitParams(Wire, frozen=True):
     timeout_ms: int = 60_000
 
 
-class WaitResult(Wire, frozen=True):
+class WaitResult(Wire, frozen=True, omit_defaults=False):
+    """`reached` is false when the time was up first."""
+
     state: SessionState
     seq: int
     reached: bool = True

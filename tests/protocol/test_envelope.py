@@ -95,9 +95,15 @@ def test_any_object_gives_a_verdict(fields: dict[str, object]) -> None:
     [
         (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"text":"aaaa', 7),
         (b'{"id": "k-1" ,"method":"x","params":', "k-1"),
-        (b'{"id":-3', -3),
+        (b'{"id":-3}', -3),
+        (b'{"id":-3', None),  # perhaps the beginning of -34
+        (b'{"params":{"id":5},"id":7,"x":"', 7),
+        (b'{"params":{"id":5,"text":"aaaa', None),
+        (b'{"method":"\\"id\\":4","a":[{"id":5}],"id":"x","b":', "x"),
         (b'{"params":{"text":"aaaa', None),
         (b'{"id":null,"a":', None),
+        (b'{"id":true,"a":', None),
+        (b'{"id":1.5,"a":', None),
     ],
 )
 def test_the_id_of_a_cut_message_is_found_where_it_can_be_read(head: bytes, id: object) -> None:

@@ -77,6 +77,7 @@ def test_header_names_are_case_insensitive_and_unknown_ones_are_skipped() -> Non
         b"Content-Length: " + b"9" * 400 + b"\r\n\r\n",
         b"Cnonsense\r\n\r\n{}",
         b"C" + b"x" * 5000,
+        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     ],
 )
 def test_a_broken_header_block_ends_the_stream(wire: bytes) -> None:

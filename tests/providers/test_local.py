@@ -101,6 +101,19 @@ def test_an_idle_process_is_stopped_and_started_again_when_needed(tmp_path: Path
     run(tmp_path, use, idle_s=0.01)
 
 
+def test_a_retired_process_ends_with_its_last_request_whatever_its_idle_time(tmp_path: Path) -> None:
+    async def use(local: Local, ledger: Ledger) -> None:
+        await answer(local, asking("hi", "smollm2"))
+        local.retire()
+        await asyncio.wait_for(ledger.gone.wait(), 10)
+        assert local.pid("smollm2") is None
+        ledger.gone.clear()
+        await answer(local, asking("hi", "smollm2"))
+        await asyncio.wait_for(ledger.gone.wait(), 10)
+
+    run(tmp_path, use, idle_s=600)
+
+
 def test_a_process_that_dies_in_an_answer_is_told_and_replaced(tmp_path: Path) -> None:
     async def use(local: Local, ledger: Ledger) -> None:
         chunks, failure = await collect(local, asking("die", "smollm2"))

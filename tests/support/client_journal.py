@@ -230,8 +230,8 @@ class Journal:
             state=self.state(),
             items=tuple(kept),
             inflight=tuple(
-                InFlight(item, field, text, len(text))
-                for item in self.items
+                InFlight(item, field, text, len(text), next((n.item_id for n in self.items[place:] if n in kept), None))
+                for place, item in enumerate(self.items)
                 if item.item_id in self.open
                 for field, text in [self.open[item.item_id]]
             ),

@@ -104,9 +104,15 @@ class Live:
     def room(self) -> EngineRoom:
         return self.daemon.engine
 
-    async def peer(self, name: str = "test", *, initialize: bool = True, **hello: Any) -> Peer:
-        """A new connection, initialized with `hello` fields over the defaults."""
-        reader, writer = await asyncio.open_unix_connection(self.socket_path, limit=64 * 1024 * 1024)
+    async def peer(
+        self, name: str = "test", *, initialize: bool = True, small_buffer: bool = False, **hello: Any
+    ) -> Peer:
+        """A new connection, initialized with `hello` fields over the defaults.
+
+        `small_buffer`: it takes little from the socket unless somebody reads, as a client does that is stuck.
+        """
+        limit = 65_536 if small_buffer else 64 * 1024 * 1024
+        reader, writer = await asyncio.open_unix_connection(self.socket_path, limit=limit)
         peer = Peer(reader, writer)
         self._peers.append(peer)
         if initialize:
@@ -188,7 +194,7 @@ class Peer:
 
     async def _read(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            line = await self.reader.readline()
+            line = await self._line()
         assert line, f"the daemon closed the connection; unread: {self.order[-3:]}"
         frame = msgspec.json.decode(line)
         self.order.append(frame)
@@ -198,6 +204,18 @@ class Peer:
             self.events.append(frame["params"])
         else:
             self.notes.append(frame)
+
+    async def _line(self) -> bytes:
+        """One line of any length: `readline` ends a small buffer's conversation at its limit."""
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            try:
+                return bytes(line) + await self.reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError as error:
+                line += await self.reader.readexactly(error.consumed)
+            except asyncio.IncompleteReadError as error:
+                return bytes(line) + error.partial
+        return bytes(line)
 
     async def closed(self) -> list[bytes]:
         """Everything until the daemon closes the connection."""

@@ -85,17 +85,13 @@ def empty(session_id: str) -> View:
 def from_snapshot(snapshot: Snapshot) -> View:
     """The View at the moment the snapshot was made.
 
-    A snapshot lists open items apart. They are put back among the completed ones by the time they began; one that
-    began in the same millisecond as a completed item stands after it.
+    A snapshot lists open items apart, in the order they began, and says before which completed item each belongs.
     """
     items = list(snapshot.items)
     streaming: dict[str, Streaming] = {}
     for open_item in snapshot.inflight:
-        began = open_item.item.created_at
-        place = len(items)
-        while place and items[place - 1].created_at > began:
-            place -= 1
-        items.insert(place, open_item.item)
+        following = (place for place, item in enumerate(items) if item.item_id == open_item.before)
+        items.insert(next(following, len(items)), open_item.item)
         streaming[open_item.item.item_id] = Streaming(open_item.field, open_item.text)
     return View(
         session=snapshot.summary,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.engine_room import within
@@ -30,6 +31,8 @@ from hermes_protocol.methods import (
     WaitParams,
     WaitResult,
 )
+
+LONGEST_WAIT_MS: Final = 86_400_000
 
 
 async def create(connection: Connection, params: CreateParams) -> CreateResult:
@@ -87,15 +90,13 @@ async def items(connection: Connection, params: ItemsParams) -> ItemsResult:
 async def wait(connection: Connection, params: WaitParams) -> WaitResult:
     """Return when the session is idle, the turn is over or the number was reached; `reached` false after the time."""
     session = connection.daemon.engine.sessions.get(params.session_id)
-    deadline = max(0, params.timeout_ms) / 1000
+    deadline = min(max(0, params.timeout_ms), LONGEST_WAIT_MS) / 1000
 
     async def reached() -> None:
         if params.until == "idle":
             await session.idle()
         elif params.until == "turn":
-            runner = session.runner
-            if runner is not None and params.turn_id in (None, runner.turn_id):
-                await runner.wait()
+            await session.turn_over(params.turn_id)
         else:
             await session.feed.reached(params.seq or 0)
 

@@ -12,7 +12,7 @@ from hermes_client import Session
 from hermes_protocol import methods as m
 from hermes_protocol.content import input_text
 from hermes_protocol.errors import ProtocolError
-from hermes_shell.interactive import export
+from hermes_shell.interactive import export, fetching
 from hermes_shell.interactive.chat import Chat
 from hermes_shell.interactive.printable import one_line
 from hermes_shell.interactive.session_ids import find
@@ -243,6 +243,7 @@ COMMANDS: Mapping[str, Command] = {
     "expand": Command("[N]", "print the whole output of tool call N, or of the last one", _expand),
     "compact": Command("[FOCUS]", "shorten the context", _compact),
     "rename": Command("TITLE", "give the session a title", _rename),
+    "pull": Command("[MODEL]", "fetch a model for this machine (smollm2)", fetching.pull),
     "status": Command("", "session and daemon", _status),
     "export": Command("[json|markdown] [PATH]", "write the whole session to a file", _export),
     "quit": Command("", "leave; a running turn goes on", _quit),

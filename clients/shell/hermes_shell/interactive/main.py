@@ -60,6 +60,7 @@ async def _show(connection: Connection, session: Session, made: bool, look: Look
     import shutil
 
     from hermes_shell.interactive.chat import Chat
+    from hermes_shell.interactive.fetching import missing_line
     from hermes_shell.interactive.first_use import FirstUse
     from hermes_shell.interactive.painter import Painter
 
@@ -74,6 +75,8 @@ async def _show(connection: Connection, session: Session, made: bool, look: Look
 
         face = Screen(chat, f"{home}/chat_history")
     await chat.begin(face, session, made=made)
+    if line := await missing_line(connection, session.view.session.model):
+        chat.say(line, "warning")
     try:
         code = await face.run()
     finally:

@@ -54,7 +54,7 @@ class Screen:
 
     async def run(self) -> int:
         """Show until somebody leaves; the exit code."""
-        await self._app.run_async(handle_sigint=False)
+        await self._app.run_async(handle_sigint=False, pre_run=self.redraw)  # what was printed before it ran
         self._write()
         return self._code
 
