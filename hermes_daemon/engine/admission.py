@@ -60,7 +60,7 @@ class Admission:
         self._mailbox = session.mailbox
         self._starting: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
-        self._idle.set()
+        self.note_idle()
 
     # --- submitting ---
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from hermes_daemon.core.ports import Clock, StorageError
@@ -15,7 +16,7 @@ from hermes_daemon.core.settings import DatabaseSettings
 from hermes_daemon.store import salvage
 from hermes_daemon.store.address import address
 from hermes_daemon.store.failures import explain, is_corrupt
-from hermes_daemon.store.migrate import migrate
+from hermes_daemon.store.migrate import check_version, migrate
 from hermes_daemon.store.search import SearchIndex, build_index
 
 _OPEN_TIMEOUT_S = 10.0  # how long a start waits for another process that holds the lock
@@ -110,6 +111,7 @@ def _connect(path: str, settings: DatabaseSettings, timeout: float) -> sqlite3.C
 
 def _prepare(path: str, settings: DatabaseSettings) -> SearchIndex:
     _check_header(path)
+    _check_ours(path)
     connection = _connect(path, settings, _OPEN_TIMEOUT_S)
     try:
         suspect = Path(path + ".suspect")
@@ -129,6 +131,12 @@ def _check_header(path: str) -> None:
         header = file.read(len(_HEADER))
     if header and header != _HEADER:
         raise _corrupt("file is not a database")
+
+
+def _check_ours(path: str) -> None:
+    """Before our settings are applied, because the journal mode is written into the file."""
+    with closing(sqlite3.connect(address(path, "rw"), uri=True, timeout=_OPEN_TIMEOUT_S)) as connection:
+        check_version(connection, path)
 
 
 def _check_closely(connection: sqlite3.Connection) -> None:

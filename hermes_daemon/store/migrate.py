@@ -25,14 +25,15 @@ def migrate(
     Raises NewerDatabase, and StorageError for an SQLite database that is not ours; both leave the file untouched.
     A database that is up to date is only read, so a lock held by another process does not delay the start.
     """
-    found = _check(connection, path, len(migrations))
+    found = check_version(connection, path, len(migrations))
     for version, name in enumerate(migrations[found:], start=found + 1):
         script = (folder / name).read_text(encoding="utf-8")
         _apply(connection, script, version)
     return len(migrations)
 
 
-def _check(connection: sqlite3.Connection, path: str, supported: int) -> int:
+def check_version(connection: sqlite3.Connection, path: str, supported: int = len(MIGRATIONS)) -> int:
+    """The schema version found. Raises NewerDatabase, and StorageError for a database that is not ours."""
     found = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if application != APPLICATION_ID and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():

@@ -28,6 +28,7 @@ class Witness:
 
     def connect(self, path: str) -> None:
         """Attach to the daemon of now."""
+        self.close()
         self._peer = Peer(path)
         self.alive = True
         self._answers.clear()
@@ -56,12 +57,16 @@ class Witness:
     def ask(self, method: str, params: Data) -> Data:
         """Ask and wait for the result; AssertionError with the error."""
         number = self.send(method, params)
-        while number not in self._answers:
-            assert self.hear(), f"the daemon went before it answered {method}"
-        answer = self._answers.pop(number)
+        answer = self.answer(number)
         assert "result" in answer, (method, params, answer)
         result: Data = answer["result"]
         return result
+
+    def answer(self, number: int) -> Data:
+        """The frame that answers a request which was sent."""
+        while number not in self._answers:
+            assert self.hear(), "the daemon went before it answered"
+        return self._answers.pop(number)
 
     def submit(self, session: str, text: str, **params: Any) -> int:
         """Send a message under a key of its own: its text."""

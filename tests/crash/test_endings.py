@@ -1,0 +1,197 @@
+"""How a daemon ends, with everything going on: drained, at once, hurried, by signals; and what it refuses to start on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from hermes_daemon.tools.terminal.processes import start_time
+from tests.support.crash_witness import Witness
+from tests.support.daemon_process import Daemon
+
+CONFIG = "agent: {interrupt_grace_s: 5}\nterminal: {grace_s: 0.2}\ndaemon: {idle_exit_s: 0}\n"
+
+
+class Scene:
+    """A daemon, a client, and sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.daemon, self.witness = Daemon(folder / "home", folder / "run"), Witness()
+        self.config = folder / "home" / "config.yaml"
+        self.config.write_text(CONFIG)
+
+    def start(self) -> None:
+        self.daemon.start()
+        self.witness.connect(self.daemon.socket_path)
+
+    def session(self, model: str, **options: Any) -> str:
+        params = {"cwd": str(self.folder), "model": model, "options": options}
+        session: str = self.witness.ask("hermes/session/create", params)["session"]["sessionId"]
+        self.witness.subscribe(session)
+        return session
+
+    def submit(self, session: str, text: str) -> str:
+        turn: str = self.witness.answer(self.witness.submit(session, text))["result"]["turnId"]
+        return turn
+
+    def ended(self) -> int:
+        """Read until the daemon is gone; its exit code."""
+        while self.witness.hear():
+            pass
+        assert self.daemon.process is not None
+        return self.daemon.process.wait(timeout=30)
+
+    def statuses(self, session: str) -> list[str]:
+        told = self.witness.events[session]
+        return [told[number][1]["status"] for number in sorted(told) if told[number][0] == "turn.ended"]
+
+    def chat(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hermes_shell", *words]
+        return subprocess.run(
+            command, env=self.daemon.environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+        )
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path)
+    yield scene
+    scene.witness.close()
+    scene.daemon.kill()
+
+
+def sleeper(pids: Path) -> str:
+    command = f"echo $$ > {pids}; echo begun; sleep 1000"
+    return f"scripted/tool?name=terminal&args={quote(json.dumps({'command': command}))}"
+
+
+def test_a_drain_lets_the_turn_finish_and_the_queued_one_too(scene: Scene) -> None:
+    scene.start()
+    session = scene.session("scripted/words?n=50&delay_ms=1")
+    scene.submit(session, "first")
+    scene.submit(session, "second")
+    scene.witness.ask("hermes/daemon/shutdown", {"mode": "drain"})
+    late = scene.witness.answer(scene.witness.submit(session, "third"))
+    assert late["error"]["data"]["kind"] == "draining"
+    assert scene.ended() == 0
+    assert scene.statuses(session) == ["completed", "completed"]
+
+
+def test_a_drain_that_waits_for_a_person_is_hurried_by_a_stop_now(scene: Scene) -> None:
+    scene.start()
+    session = scene.session(sleeper(scene.folder / "pid"))
+    scene.submit(session, "first")
+    scene.submit(session, "second")
+    scene.witness.hear_until(session, "request.opened")
+    waiting = scene.witness.ask("hermes/daemon/shutdown", {"mode": "drain", "deadlineS": 600})["waitingFor"]
+    assert any(name.startswith("turn of") for name in waiting)
+    scene.witness.ask("hermes/daemon/shutdown", {"mode": "drain"})
+    scene.witness.ask("hermes/daemon/shutdown", {"mode": "now"})
+    assert scene.ended() == 0
+    assert scene.statuses(session) == ["interrupted"]
+    scene.start()
+    scene.witness.judge(session, {})
+    assert len(scene.witness.ask("hermes/queue/list", {"sessionId": session})["queue"]) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_turns_and_their_processes_and_keeps_what_was_said(scene: Scene, number: int) -> None:
+    scene.start()
+    pids = scene.folder / "pid"
+    acting, talking = scene.session(sleeper(pids), mode="off"), scene.session("scripted/hang?text=some words")
+    scene.submit(acting, "run it")
+    scene.submit(talking, "talk")
+    scene.witness.hear_until(talking, "item.started")
+    while not pids.exists() or not pids.read_text().strip():
+        assert scene.witness.hear()
+    pid = int(pids.read_text())
+    os.kill(scene.daemon.pid, number)
+    os.kill(scene.daemon.pid, number)
+    assert scene.ended() == 0
+    assert not start_time(pid)
+    assert scene.statuses(acting) == scene.statuses(talking) == ["interrupted"]
+    scene.start()
+    scene.witness.judge(acting, {})
+    scene.witness.judge(talking, {})
+
+
+def test_a_second_daemon_on_the_same_home_does_not_start_and_harms_nobody(scene: Scene) -> None:
+    scene.start()
+    session = scene.session("scripted/echo")
+    second = Daemon(scene.folder / "home", scene.folder / "run")
+    second.start()  # returns with the word that it does not
+    assert second.ready["ready"] is False
+    assert "already runs" in second.ready["message"]
+    assert second.stop() == 75
+    turn = scene.submit(session, "still there?")
+    scene.witness.hear_until(session, "turn.ended", turnId=turn, status="completed")
+
+
+def test_a_newer_database_is_refused_with_its_sentence_on_the_wire_and_in_the_shell(scene: Scene) -> None:
+    path = scene.folder / "home" / "state.db"
+    with sqlite3.connect(path) as newer:
+        newer.execute("PRAGMA user_version = 999")
+    newer.close()
+    before = path.read_bytes()
+    scene.start()
+    error = scene.witness.answer(scene.witness.send("hermes/session/create", {"cwd": "/"}))["error"]
+    assert (error["data"]["kind"], error["data"]["retryable"]) == ("storage_error", False)
+    assert "schema version 999" in error["message"]
+    assert "schema version 999" in scene.witness.ask("hermes/daemon/status", {})["storage"]
+    chat = scene.chat("chat", "--model", "scripted/echo", "-q", "hello")
+    assert (chat.returncode, chat.stdout) == (69, "")
+    assert "schema version 999" in chat.stderr
+    assert path.read_bytes() == before
+    path.unlink()
+    while "error" in (created := scene.witness.answer(scene.witness.send("hermes/session/create", {"cwd": "/"}))):
+        assert created["error"]["data"]["kind"] == "storage_error"
+
+
+def test_a_damaged_database_is_set_aside_and_both_status_and_doctor_say_so(scene: Scene) -> None:
+    path = scene.folder / "home" / "state.db"
+    path.write_bytes(b"this was a database once" * 100)
+    scene.start()
+    scene.session("scripted/echo")
+    warnings = scene.witness.ask("hermes/daemon/status", {})["warnings"]
+    assert any("was damaged" in text for text in warnings)
+    doctor = scene.chat("doctor")
+    assert "set aside" in doctor.stdout
+    aside = [found for found in path.parent.iterdir() if found.name.startswith("state.db.corrupt")]
+    assert [found.read_bytes()[:24] for found in aside] == [b"this was a database once"]
+
+
+def test_what_the_configuration_denies_stays_denied_when_the_file_breaks(scene: Scene) -> None:
+    scene.config.write_text(CONFIG + "approvals: {mode: 'off', deny: ['terminal:*']}\n")
+    scene.start()
+    session = scene.session("scripted/tool?name=terminal&args=" + quote('{"command": "echo ran"}'))
+    scene.config.write_text(CONFIG + "approvals: {mode: 'off', deny: [\n")
+    os.kill(scene.daemon.pid, signal.SIGHUP)
+    turn = scene.submit(session, "try")
+    scene.witness.hear_until(session, "turn.ended", turnId=turn, status="completed")
+    items = scene.witness.ask("hermes/session/items", {"sessionId": session})["items"]
+    assert [item["status"] for item in items if item["type"] == "toolCall"] == ["failed"]
+
+
+def test_no_turn_starts_on_a_file_that_was_broken_from_the_start_until_it_is_mended(scene: Scene) -> None:
+    scene.config.write_text(CONFIG + "approvals: {mode: 'off', deny: [\n")
+    scene.start()
+    session = scene.session("scripted/tool?name=terminal&args=" + quote('{"command": "echo ran"}'))
+    error = scene.witness.answer(scene.witness.submit(session, "try"))["error"]
+    assert error["data"]["retryable"] is False
+    assert "config.yaml" in error["message"]
+    scene.config.write_text(CONFIG + "approvals: {mode: 'off', deny: ['terminal:*']}\n")
+    turn = scene.submit(session, "try")
+    scene.witness.hear_until(session, "turn.ended", turnId=turn, status="completed")
+    items = scene.witness.ask("hermes/session/items", {"sessionId": session})["items"]
+    assert [item["status"] for item in items if item["type"] == "toolCall"] == ["failed"]
