@@ -103,7 +103,7 @@ class Runner:
 
     def drop(self, texts: tuple[str, ...]) -> None:
         """The queue was cleared, with the steering that no model call has taken yet."""
-        self.dropped = texts
+        self.dropped += texts
         self._steers.clear()
 
     @property
