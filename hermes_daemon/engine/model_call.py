@@ -220,9 +220,9 @@ class ModelCall:
             return
         runner.usage = runner.usage + usage
         read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-        sizes = sum(self._session.size_of(message) for message in request.messages)
+        sizes = sum(self._session.estimates.size_of(message) for message in request.messages)
         estimated = sizes + window.request_tokens((), request.system, request.tools)
-        self._session.calibrate(model.id, estimated, read)
+        self._session.estimates.calibrate(model.id, estimated, read)
         runner.occupancy = window.occupancy(read + usage.output_tokens, model.context_length)
 
     # --- what people saw ---

@@ -58,9 +58,9 @@ async def _fitted(runner: Runner, model: ModelInfo, prompt: Prompt, max_output: 
     """Leave the oldest exchanges out of what is sent when the window cannot hold them; say so."""
     session = runner.session
     room = window.input_room(model.context_length, max_output)
-    calibration = session.calibration(model.id)
+    calibration = session.estimates.calibration(model.id)
     fixed = window.request_tokens((), prompt.system, prompt.tools)
-    sizes = [session.size_of(message) for message in prompt.messages]
+    sizes = [session.estimates.size_of(message) for message in prompt.messages]
     left = sum(sizes)
     runner.occupancy = window.occupancy(calibration.tokens(fixed + left), model.context_length)
     if calibration.tokens(fixed + left) <= room:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -168,22 +167,19 @@ class Runner:
             case CallModel():
                 await self._durable()
                 self._model_call = ModelCall(self, effect.history, effect.round)
-                self._spawn(self._model_call.run)
+                self._spawn(self._model_call.run())
             case RunTools():
                 await self._durable()
                 await self._run_tools(effect)
             case Compact():
                 self._inbox.put_nowait(Compacted(effect.history, shorter=False))
             case Settle():
-                self._spawn(partial(self._settle, effect.draft))
+                self._spawn(self._settle(effect.draft))
             case End():
                 await self._end(effect)
 
-    def _spawn(self, work: Callable[[], Awaitable[Fact]]) -> None:
-        async def task() -> None:
-            self._inbox.put_nowait(await work())
-
-        made = asyncio.create_task(task())
+    def _spawn(self, work: Coroutine[Any, Any, Fact]) -> None:
+        made = asyncio.create_task(work)
         self._tasks.add(made)
         made.add_done_callback(self._reap)
 
@@ -198,7 +194,7 @@ class Runner:
     async def _record(self, message: Message) -> None:
         """Make a message durable together with the items it completes."""
         if message.role == "user" and message.item_id is not None:
-            async with self.session.lock:  # steering leaves the queue
+            async with self.session.mailbox.lock:  # steering leaves the queue
                 if id(message) in self._steers:
                     await self._write(message)
         else:
@@ -261,8 +257,8 @@ class Runner:
             by=entry.by,
         )
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
-        left = [other for other in self.session.queue if other.queue_id != entry.queue_id]
-        queue_draft, queue_op = self.session.change_queue(left)
+        left = [other for other in self.session.admission.queue.entries if other.queue_id != entry.queue_id]
+        queue_draft, queue_op = self.session.admission.change_queue(left)
         drafts = [
             Draft(TurnSteered(self.turn_id, entry.queue_id, item.item_id), self.turn_id),
             Draft(ItemStarted(started), self.turn_id, item.item_id),
@@ -274,7 +270,7 @@ class Runner:
     async def _run_tools(self, effect: RunTools) -> None:
         last = len(effect.calls) - 1
         for index, call in enumerate(effect.calls):
-            self._spawn(partial(self._one_call, call, cut=effect.cut and index == last))
+            self._spawn(self._one_call(call, cut=effect.cut and index == last))
 
     async def _one_call(self, call: ToolCall, *, cut: bool) -> ToolReturned:
         return await run_call(self, call, cut=cut)
@@ -311,7 +307,7 @@ class Runner:
         without it, so that others are refused in time when it is full.
         """
         self._ending = True
-        async with self.session.lock:
+        async with self.session.mailbox.lock:
             ended, written = await self._close_turn(end)
         written = asyncio.ensure_future(written)
         written.add_done_callback(self._closed)
@@ -385,15 +381,15 @@ class Runner:
     def _requeue_steers(self) -> tuple[list[Draft], list[Op]]:
         session = self.session
         self._steers.clear()
-        late = [entry for entry in session.queue if entry.kind == "steer"]
+        late = [entry for entry in session.admission.queue.entries if entry.kind == "steer"]
         if not late:
             return [], []
         turned = [msgspec.structs.replace(entry, kind="turn", turn_id=new_id("turn")) for entry in late]
-        queue = [*turned, *(entry for entry in session.queue if entry.kind != "steer")]
+        queue = [*turned, *(entry for entry in session.admission.queue.entries if entry.kind != "steer")]
         drafts = [
             Draft(TurnSteerRequeued(self.turn_id, entry.queue_id, entry.turn_id), self.turn_id) for entry in turned
         ]
-        draft, op = session.change_queue(queue)
+        draft, op = session.admission.change_queue(queue)
         return [*drafts, draft], [op]
 
     async def _crashed(self, error: Exception) -> None:

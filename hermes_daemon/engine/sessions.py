@@ -15,16 +15,10 @@ from hermes_daemon.engine import recovery
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import LEASE
 from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.engine.parts import Parts
-from hermes_daemon.engine.session import (
-    SUBMIT_PATIENCE,
-    Session,
-    digest,
-    receipt_op,
-    repeat,
-    report_failure,
-    summary_of,
-)
+from hermes_daemon.engine.session import Session, report_failure
+from hermes_daemon.engine.session_row import summary_of
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import RequestOpened, SessionCreated, SessionSummary
@@ -78,12 +72,12 @@ class Sessions:
             )
             if plan is not None:
                 session = self.get(session_id)
-                await session.feed.commit(plan.drafts, plan.ops, patience=SUBMIT_PATIENCE)
+                await session.feed.commit(plan.drafts, plan.ops, patience=PATIENCE)
                 self._live.pop(session_id)
         for session_id in queued:
             queue = store.queue(session_id)
             if queue is not None and not queue.paused:
-                self.get(session_id).start_soon()
+                self.get(session_id).admission.start_soon()
 
     # --- finding ---
 
@@ -159,7 +153,7 @@ class Sessions:
         if params.key is not None:
             ops.append(receipt_op(scope, "hermes/session/create", params.key, body, result, row.created_at))
         created = [Draft(SessionCreated(session.summary()))]
-        await session.feed.commit(created, ops, patience=SUBMIT_PATIENCE)
+        await session.feed.commit(created, ops, patience=PATIENCE)
         self._live[row.session_id] = session
         self._session_changed(session)
         return result
@@ -199,22 +193,22 @@ class Sessions:
     async def delete(self, params: DeleteParams) -> Empty:
         """End the session's turn and leave a tombstone; the id is never given out again."""
         session = self.get(params.session_id)
-        session.closing = True
+        session.admission.closing = True
         runner = session.runner
         if runner is not None:
-            await session.interrupt(InterruptParams(params.session_id, runner.turn_id))
+            await session.admission.interrupt(InterruptParams(params.session_id, runner.turn_id))
             await runner.wait()
 
         async def buried() -> None:
             at = self.parts.clock.now()
-            await self.parts.store.write(DeleteSession(session_id=session.session_id, at=at), patience=SUBMIT_PATIENCE)
-            session.deleted = True
+            await self.parts.store.write(DeleteSession(session_id=session.session_id, at=at), patience=PATIENCE)
+            session.mailbox.deleted = True
 
         try:
-            await session.exclusively(buried)
+            await session.mailbox.exclusively(buried)
         except StorageError:
-            session.closing = False
-            session.start_soon()
+            session.admission.closing = False
+            session.admission.start_soon()
             raise
         self._live.pop(session.session_id, None)
         await session.shut_down(report_failure)
@@ -228,7 +222,7 @@ class Sessions:
     async def interrupt_all(self, reason: str, limit_s: float) -> None:
         """Stop every turn and wait until each has ended, at most so long: on a full disk no end can be written, and
         the next start ends as lost what stays open here."""
-        stops = [asyncio.ensure_future(session.close(reason)) for session in self.live]
+        stops = [asyncio.ensure_future(session.admission.close(reason)) for session in self.live]
         if stops:
             ended, late = await asyncio.wait(stops, timeout=limit_s)
             for stop in late:
@@ -243,7 +237,12 @@ class Sessions:
     async def evict(self) -> None:
         """Forget sessions that nobody watches and that do nothing; the store has them."""
         for session_id, session in list(self._live.items()):
-            if not session.subscribers and not session.busy and not session.queue and not session.lock.locked():
+            if (
+                not session.subscribers
+                and not session.busy
+                and not session.admission.queue
+                and not session.mailbox.lock.locked()
+            ):
                 del self._live[session_id]
                 await session.shut_down(report_failure)
 

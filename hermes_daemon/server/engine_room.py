@@ -107,14 +107,14 @@ class EngineRoom:
         for session in self.sessions.live:
             if session.busy:
                 names.append(f"turn of {session.session_id}")
-            elif session.queue and not session.paused:
+            elif session.admission.queue and not session.admission.queue.paused:
                 names.append(f"queue of {session.session_id}")
             names += [f"request {row.request_id}" for row in session.questions.rows]
         return names
 
     async def drained(self) -> None:
         """Return when no turn runs and no queued one may start."""
-        await asyncio.gather(*(session.idle() for session in self.sessions.live))
+        await asyncio.gather(*(session.admission.idle() for session in self.sessions.live))
 
     async def close(self, reason: str) -> None:
         """Interrupt what runs, write what is to be written, close the rooms. Bounded in time: what cannot be written

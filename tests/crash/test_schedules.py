@@ -80,7 +80,7 @@ async def act(session: Session, observer: Observer, text: str, chance: random.Ra
     if dice < 0.6:
         how = chance.choice(["queue", "queue", "steer", "interrupt"])
         params = SubmitParams(session.session_id, (TextBlock(text),), text, when_busy=how)
-        result = await session.submit(params, ME)
+        result = await session.admission.submit(params, ME)
         story.append(Acknowledged(text, result.turn_id, session.session_id))
     elif dice < 0.8 and observer.requests:
         option = chance.choice(["allow_once", "deny"])
@@ -88,9 +88,9 @@ async def act(session: Session, observer: Observer, text: str, chance: random.Ra
             await session.questions.answer(observer.requests[-1], Answer(option), "x", ME, lambda *_: ())
     elif dice < 0.9:
         leave = chance.choice(["keep", "pause", "clear"])
-        await session.interrupt(InterruptParams(session.session_id, queue=leave))
+        await session.admission.interrupt(InterruptParams(session.session_id, queue=leave))
     else:
-        await session.resume_queue()
+        await session.admission.resume()
 
 
 async def recover(path: Path) -> tuple[SqliteStore, Sessions]:
@@ -195,10 +195,10 @@ async def one_crash(path: Path, told: list[Moment], cleared: set[str], *, next_t
 
 async def take_a_turn(session: Session, store: SqliteStore) -> None:
     session.row = msgspec.structs.replace(session.row, options=SessionOptions(model="scripted/echo"))
-    await session.resume_queue()
-    await session.submit(SubmitParams(session.session_id, (TextBlock("and now?"),), "next"), ME)
-    await session.idle()
-    assert not session.queue
+    await session.admission.resume()
+    await session.admission.submit(SubmitParams(session.session_id, (TextBlock("and now?"),), "next"), ME)
+    await session.admission.idle()
+    assert not session.admission.queue
     last = store.messages(session.session_id)[-1]
     assert (last.role, last.text) == ("assistant", "and now?")
     assert history.check(store.messages(session.session_id)) == []

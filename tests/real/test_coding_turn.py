@@ -16,6 +16,7 @@ import pytest
 from tests.support.aimock import Aimock, aimock
 from tests.support.client_tmux import Desk, absent, desk
 from tests.support.llmock import llmock
+from tests.support.recording_endpoint import results_of
 
 pytestmark = pytest.mark.real
 
@@ -92,7 +93,7 @@ def asked(server: Aimock, request: int = -1) -> list[dict[str, Any]]:
 
 
 def results(server: Aimock) -> list[str]:
-    return [row["content"] for row in asked(server) if row["role"] == "tool"]
+    return results_of(asked(server))
 
 
 def test_a_coding_turn_reads_edits_and_runs(tmp_path: Path) -> None:

@@ -203,7 +203,8 @@ def test_a_paste_of_ten_thousand_lines_is_one_message(here: Desk) -> None:
 
 def test_the_old_answer_is_withdrawn_when_a_stream_breaks(here: Desk) -> None:
     with recording_endpoint(text("first half, then nothing", cut=True), text("the whole answer")) as endpoint:
-        Path(here.home, "config.yaml").write_text(endpoint.config())
+        again = endpoint.config().replace('"api_max_retries": 0', '"api_max_retries": 3')
+        Path(here.home, "config.yaml").write_text(again)
         done = here.hermes("chat", "-q", "go")
         assert done.returncode == 0
         assert done.stdout.endswith("\nthe whole answer\n")
@@ -226,3 +227,36 @@ def test_words_that_are_no_text_do_not_drive_the_terminal(here: Desk) -> None:
         shown = pane.wait(lambda now: "plain" in now and "idle" in now)
         assert "keep this line" in shown
         assert here.tmux.run("display-message", "-p", "-t", pane.name, "#{pane_title}").strip() not in ("owned", "t")
+
+
+# --- from beside ------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_answers_and_speaks_into_a_session_that_two_terminals_watch(here: Desk) -> None:
+    first = here.chat("--model", tool("echo by-command"))
+    [row] = json.loads(here.hermes("sessions", "list", "--json").stdout)
+    second = here.chat("--session", row["sessionId"])
+    said = here.hermes("say", row["sessionId"], "please", "do", "it")
+    assert said.stdout.startswith("started: turn ")
+    for pane in (first, second):
+        pane.wait("please do it")
+        pane.wait("1 once")
+    [asked] = json.loads(here.hermes("approve", "--json").stdout)
+    wrong = here.hermes("approve", asked["requestId"], "perhaps")
+    assert wrong.returncode == 2
+    assert "no option 'perhaps': expected one of allow_once" in wrong.stderr
+    assert here.hermes("approve", asked["requestId"], "once").stdout == "allow_once\n"
+    for pane in (first, second):
+        pane.wait(lambda shown: "allowed once by hermes approve" in shown and "│ by-command" in shown)
+    late = here.hermes("approve", asked["requestId"], "once")
+    assert late.returncode == 5
+
+
+def test_the_log_is_followed_as_it_grows(here: Desk) -> None:
+    here.hermes("daemon", "start")
+    pane = here.tmux.open(*HERMES, "daemon", "logs", "-f", cwd=here.work)
+    pane.wait("ready: version")
+    here.hermes("chat", "-q", "hi", "--model", "local/smollm2")
+    pane.wait("failed: The local model smollm2 is not in")
+    pane.press("C-c")
+    assert "Traceback" not in pane.wait("[left with")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hermes_daemon.engine.session import MAILBOX
+from hermes_daemon.engine.mailbox import MAILBOX
 from hermes_daemon.server.connection import MAX_IN_FLIGHT
 from tests.support.live import Peer, live
 from tests.support.loops import on_every_loop, run
@@ -273,7 +273,7 @@ def test_a_cancelled_request_that_had_not_begun_has_no_effect(tmp_path: Path, lo
         async with live(str(tmp_path)) as daemon:
             peer = await daemon.peer()
             session = await peer.session(str(tmp_path))
-            async with daemon.room.sessions.get(session).lock:
+            async with daemon.room.sessions.get(session).mailbox.lock:
                 submits = [peer.call("hermes/turn/submit", said(session, f"text {number}")) for number in range(30)]
                 for id in submits:
                     peer.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}})
@@ -336,7 +336,7 @@ def test_a_session_takes_so_many_waiting_requests_and_tells_the_rest(tmp_path: P
             owner = await daemon.peer("owner")
             session = await owner.session(str(tmp_path), model="scripted/echo")
             crowd = [await daemon.peer(f"p{number}") for number in range(MAILBOX // MAX_IN_FLIGHT)]
-            async with daemon.room.sessions.get(session).lock:
+            async with daemon.room.sessions.get(session).mailbox.lock:
                 calls = [
                     (peer, peer.call("hermes/session/rename", {"sessionId": session, "title": f"{id(peer)} {number}"}))
                     for peer in crowd
@@ -395,7 +395,7 @@ def test_a_ping_overtakes_work_that_waits(tmp_path: Path) -> None:
         async with live(str(tmp_path)) as daemon:
             peer = await daemon.peer()
             session = await peer.session(str(tmp_path))
-            async with daemon.room.sessions.get(session).lock:
+            async with daemon.room.sessions.get(session).mailbox.lock:
                 slow = peer.call("hermes/turn/submit", said(session, "hello"))
                 assert (await peer.request("hermes/daemon/ping", {"echo": {"a": 1}}))["echo"] == {"a": 1}
             assert "result" in await peer.answer(slow)

@@ -35,47 +35,42 @@ def closed(shell: Shell, redirections: str, *words: str) -> subprocess.Completed
     return subprocess.run(command, cwd=shell.work, env=shell.env, capture_output=True, text=True, timeout=60)
 
 
-def test_with_a_broken_config_no_turn_starts_and_its_line_is_told(shell: Shell) -> None:
+def test_a_config_that_breaks_while_the_daemon_runs_is_told_and_the_turn_runs(shell: Shell) -> None:
+    configure(shell, "model: {default: scripted/echo}\n")
+    assert shell.run("chat", "-q", "hi").stderr == ""
     path = configure(shell, "model:\n  default: scripted/echo\n bad: [1\n")
+    done = shell.run("chat", "-q", "hi")
+    assert done.stdout == "hi\n"
+    assert f"warning: {path}:3:2: this line does not line up with its neighbours" in done.stderr
+
+
+def test_a_config_that_is_broken_from_the_start_is_told_with_its_line(shell: Shell) -> None:
+    path = configure(shell, "model:\n  default: scripted/echo\n  max_output: lots\n")
     done = shell.run("chat", "-q", "hi", *ECHO)
     assert (done.returncode, done.stdout) == (5, "")
-    assert f"{path}:3:2: this line does not line up with its neighbours" in done.stderr
+    assert f"{path}:3:3: model.max_output: expected a whole number or null, got the text 'lots'" in done.stderr
 
 
-def test_a_wrong_type_is_told_with_what_was_expected(shell: Shell) -> None:
-    path = configure(shell, "model:\n  max_output: lots\n")
-    done = shell.run("chat", "-q", "hi", *ECHO)
-    assert done.returncode == 5
-    assert f"{path}:2:3: model.max_output: expected a whole number or null, got the text 'lots'" in done.stderr
-
-
-def test_an_unknown_key_is_told_with_the_nearest_and_the_turn_runs(shell: Shell) -> None:
+def test_an_unknown_key_is_told_with_the_nearest_name(shell: Shell) -> None:
     path = configure(shell, "model:\n  defualt: scripted/echo\n")
     done = shell.run("chat", "-q", "hi", *ECHO)
-    assert (done.returncode, done.stdout) == (0, "hi\n")
-    assert f"{path}:2:3: model.defualt: unknown setting (did you mean `default`?)" in done.stderr
+    assert done.stdout == "hi\n"
+    assert f"warning: {path}:2:3: model.defualt: unknown setting (did you mean `default`?)" in done.stderr
 
 
 def test_a_mended_config_needs_no_restart(shell: Shell) -> None:
     configure(shell, "model: [\n")
-    assert shell.run("chat", "-q", "hi", *ECHO).returncode == 5
+    assert "expected , ] or }" in shell.run("chat", "-q", "hi", *ECHO).stderr
     configure(shell, "model: {default: scripted/echo}\n")
     done = shell.run("chat", "-q", "hi")
     assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
 
 
-def test_a_config_broken_later_leaves_the_last_good_one_in_force_and_is_told(shell: Shell) -> None:
-    configure(shell, "model: {default: scripted/echo}\n")
-    assert shell.run("chat", "-q", "hi").stdout == "hi\n"
-    path = configure(shell, "model: [\n")
-    done = shell.run("chat", "-q", "hi")
-    assert (done.returncode, done.stdout) == (0, "hi\n")
-    assert f"warning: {path}:" in done.stderr
-
-
 def test_a_key_put_into_env_is_used_by_the_next_message(shell: Shell) -> None:
-    lab = "providers: {lab: {base_url: 'http://127.0.0.1:9/v1', api_key_env: LAB_KEY}}\n"
-    configure(shell, "agent: {api_max_retries: 0}\n" + lab)
+    configure(
+        shell,
+        "providers: {lab: {base_url: 'http://127.0.0.1:9/v1', api_key_env: LAB_KEY}}\nagent: {api_max_retries: 0}\n",
+    )
     done = shell.run("chat", "-q", "hi", "--model", "lab/x")
     assert done.returncode == 1
     assert "lab needs a key: set LAB_KEY" in done.stderr

@@ -34,6 +34,12 @@ def error(status: int, body: Any, **headers: str) -> Answer:
     return {"status": status, "body": body, "headers": {name.replace("_", "-"): v for name, v in headers.items()}}
 
 
+def results_of(messages: list[dict[str, Any]]) -> list[str]:
+    """The texts of the tool messages, in the order of the calls: results stand in the order they came."""
+    told = {row["tool_call_id"]: row["content"] for row in messages if row["role"] == "tool"}
+    return [told[made["id"]] for row in messages for made in row.get("tool_calls") or ()]
+
+
 class Endpoint:
     """`answers` are given in order, the last one again and again. `hold` set: answers wait until it is released."""
 
@@ -51,17 +57,18 @@ class Endpoint:
         return f"{self.url}/v1"
 
     def config(self, name: str = "lab", model: str = "m", **more: Any) -> str:
-        """A config.yaml in which this is the default model."""
+        """A config.yaml in which this is the default model, asked once and not again."""
         entry = {"base_url": self.base_url, "models": [model], **more}
-        return json.dumps({"model": {"default": f"{name}/{model}"}, "providers": {name: entry}})
+        once = {"api_max_retries": 0}
+        return json.dumps({"model": {"default": f"{name}/{model}"}, "providers": {name: entry}, "agent": once})
 
     def messages(self, request: int = -1) -> list[dict[str, Any]]:
         """The messages of one request, without the system message."""
         return [row for row in self.bodies[request]["messages"] if row["role"] != "system"]
 
     def results(self, request: int = -1) -> list[str]:
-        """What the tools answered, as the model read it."""
-        return [row["content"] for row in self.messages(request) if row["role"] == "tool"]
+        """What the tools answered, as the model read it, in the order of the calls."""
+        return results_of(self.messages(request))
 
     def next_answer(self) -> Answer:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]

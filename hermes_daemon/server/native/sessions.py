@@ -94,9 +94,9 @@ async def wait(connection: Connection, params: WaitParams) -> WaitResult:
 
     async def reached() -> None:
         if params.until == "idle":
-            await session.idle()
+            await session.admission.idle()
         elif params.until == "turn":
-            await session.turn_over(params.turn_id)
+            await session.admission.turn_over(params.turn_id)
         else:
             await session.feed.reached(params.seq or 0)
 

@@ -28,7 +28,7 @@ async def submit(connection: Connection, params: SubmitParams) -> SubmitResult:
     writable(connection)
     connection.daemon.engine.freshen()
     session = connection.daemon.engine.sessions.get(params.session_id)
-    return await session.submit(params, connection.by())
+    return await session.admission.submit(params, connection.by())
 
 
 async def interrupt(connection: Connection, params: InterruptParams) -> InterruptResult:
@@ -36,26 +36,26 @@ async def interrupt(connection: Connection, params: InterruptParams) -> Interrup
     if not connection.controller:
         raise ProtocolError("permission_denied", "this client is an observer: it may look, not change")
     session = connection.daemon.engine.sessions.get(params.session_id)
-    return await session.interrupt(params)
+    return await session.admission.interrupt(params)
 
 
 async def queue(connection: Connection, params: QueueParams) -> QueueResult:
     """The queued turns."""
-    return connection.daemon.engine.sessions.get(params.session_id).queue_result()
+    return connection.daemon.engine.sessions.get(params.session_id).admission.queue.result()
 
 
 async def remove_queued(connection: Connection, params: QueueRemoveParams) -> QueueResult:
     """Take one out."""
     writable(connection)
     session = connection.daemon.engine.sessions.get(params.session_id)
-    return await session.remove_queued(params.queue_id, params.expect_queue_rev, params, params.key)
+    return await session.admission.remove(params)
 
 
 async def resume_queue(connection: Connection, params: QueueParams) -> QueueResult:
     """Let a paused queue go on."""
     writable(connection)
     connection.daemon.engine.freshen()
-    return await connection.daemon.engine.sessions.get(params.session_id).resume_queue()
+    return await connection.daemon.engine.sessions.get(params.session_id).admission.resume()
 
 
 async def requests(connection: Connection, params: RequestListParams) -> RequestListResult:
@@ -85,4 +85,4 @@ async def answer(connection: Connection, params: AnswerParams) -> AnswerResult:
         )
         return AnswerResult("accepted", seq, outcome)
 
-    return await session.once("hermes/request/answer", params, params.key, AnswerResult, work)
+    return await session.mailbox.once("hermes/request/answer", params, params.key, AnswerResult, work)

@@ -1,0 +1,50 @@
+"""What follows from a session's row alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hermes_daemon.core.records import SessionRow
+from hermes_protocol.errors import ProtocolError
+from hermes_protocol.events import SessionSummary
+from hermes_protocol.methods import SessionOptions
+
+
+def summary_of(row: SessionRow, model: str) -> SessionSummary:
+    """The list row of a session that is not live."""
+    return SessionSummary(
+        session_id=row.session_id,
+        title=row.title,
+        cwd=row.cwd,
+        model=row.options.model or model,
+        state="idle",
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        rev=row.rev,
+        usage=row.usage,
+        occupancy_pct=row.occupancy_pct,
+        archived=row.archived,
+        parent=row.parent,
+    )
+
+
+def title_of(text: str) -> str:
+    """The title of a session that begins with this text: its first line, cut to 60 characters."""
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= 60 else line[:59].rstrip() + "…"
+
+
+def with_option(options: SessionOptions, id: str, value: Any) -> SessionOptions:
+    """The options with one changed; None takes a value away. invalid_params names what was expected."""
+    names = dict(zip(SessionOptions.__struct_encode_fields__, SessionOptions.__struct_fields__, strict=True))
+    if id not in names:
+        raise ProtocolError("invalid_params", f"$.id: expected one of {', '.join(names)}, got {id!r}", path="$.id")
+    fields = msgspec.to_builtins(options) | {id: value}
+    if value is None:
+        fields.pop(id)
+    try:
+        return msgspec.convert(fields, SessionOptions)
+    except msgspec.ValidationError as error:
+        raise ProtocolError("invalid_params", f"$.value: {error}", path="$.value") from error
