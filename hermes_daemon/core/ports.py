@@ -425,6 +425,11 @@ class Store(Protocol):
         """ "ok", or a sentence about what is wrong (set by the last failed write, cleared by the next good one)."""
         ...
 
+    async def health_other_than(self, seen: str) -> str:
+        """Wait until `health` is another than `seen`, or the store is closed, and return it. StorageError when it was
+        closed before."""
+        ...
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What opening found and did, such as a corrupt database set aside."""

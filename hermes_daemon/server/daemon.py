@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.settings import DaemonSettings
 from hermes_daemon.server.connection import Connection, invalid, storage_failure
 from hermes_protocol import PROTOCOL_VERSION, envelope
@@ -29,6 +30,7 @@ from hermes_protocol.methods import (
     InitializeParams,
     InitializeResult,
     Limits,
+    LogMessageParams,
     PingParams,
     PingResult,
     SeenParams,
@@ -50,6 +52,8 @@ FEATURES: Final = ("sessions", "turns", "queue", "permissions", "replay", "searc
 REQUEST_KINDS: Final = ("permission",)
 State = Literal["ready", "draining", "stopping"]
 REOPEN_SECONDS: Final = 1.0
+WARNING, INFO = 2, 3
+"""Kinds of window/logMessage (Language Server Protocol 3.17, MessageType)."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -92,6 +96,7 @@ class Daemon:
         self._opening: asyncio.Task[None] | None = None
         self._opened_at = 0.0
         self._closed_to = ""
+        self._watching: asyncio.Task[None] | None = None
         self._started = time.monotonic()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since: float | None = None
@@ -119,7 +124,30 @@ class Daemon:
             self._closed_to = str(error)
             raise storage_failure("the daemon cannot open its data", error) from error
         self.room = room
+        self._watching = asyncio.create_task(self._watch_storage(room))
         self.reconsider()
+
+    async def _watch_storage(self, room: EngineRoom) -> None:
+        """Tell everybody when nothing can be written, and when it can again; what waits cannot be an event itself."""
+        try:
+            while True:
+                health = await room.storage_other_than("ok")
+                if health == "ok":
+                    return  # it is being closed
+                log.warning("nothing can be stored: %s", health)
+                self._log_message(WARNING, f"Nothing can be stored now: {health}")
+                while health != "ok":
+                    health = await room.storage_other_than(health)
+                log.info("everything can be stored")
+                self._log_message(INFO, "Everything can be stored again.")
+        except StorageError:
+            return  # it was closed
+
+    def _log_message(self, type: int, text: str) -> None:
+        body = envelope.note("window/logMessage", LogMessageParams(type, text))
+        for connection in self.connections.values():
+            if connection.ready:
+                connection.outbox.put(body)
 
     @property
     def engine(self) -> EngineRoom:

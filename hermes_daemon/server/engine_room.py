@@ -91,6 +91,10 @@ class EngineRoom:
         """ "ok", or what is wrong with the journal."""
         return self.parts.store.health
 
+    async def storage_other_than(self, seen: str) -> str:
+        """Wait until `storage` says something else. StorageError when the store was closed."""
+        return await self.parts.store.health_other_than(seen)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What people should know: of the database, the configuration, the last start."""

@@ -74,6 +74,9 @@ def test_a_full_disk_refuses_a_message_and_takes_it_when_there_is_room(tmp_path:
         turn = accepted(witness, witness.submit(session, "now"))
         witness.hear_until(session, "turn.ended", turnId=turn, status="completed")
         assert user_texts(witness, session) == ["before", "now"]
+        assert len(witness.log) == 2
+        assert "the disk is full" in witness.log[0]
+        assert witness.log[1] == "Everything can be stored again."
         assert witness.ask("hermes/daemon/status", {}).get("storage", "ok") == "ok"
         assert witness.ask("hermes/session/get", {"sessionId": session})["session"]["title"] == "before"
 

@@ -1,4 +1,4 @@
-"""How a daemon ends, with everything going on: drained, at once, hurried, by signals; and what it refuses to start on."""
+"""How a daemon ends, with everything going on: drained, at once, hurried, by signals; and what it does not start on."""
 
 from __future__ import annotations
 

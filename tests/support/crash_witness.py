@@ -19,6 +19,7 @@ class Witness:
         self.epochs: dict[str, str] = {}
         self.acknowledged: dict[str, tuple[Data, Data]] = {}
         self.texts: dict[str, str] = {}
+        self.log: list[str] = []
         self.paused: set[str] = set()
         self.alive = False
         self._peer: Peer | None = None
@@ -100,6 +101,8 @@ class Witness:
             return False
         if frame.get("method") == "hermes/event":
             self._saw(frame["params"])
+        elif frame.get("method") == "window/logMessage":
+            self.log.append(frame["params"]["message"])
         elif "method" not in frame:
             self._answers[frame["id"]] = frame
             given = self._submits.pop(frame["id"], None)
