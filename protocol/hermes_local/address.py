@@ -177,7 +177,9 @@ def _make_private(path: str) -> None:
 
 def ensure_home(address: Address) -> None:
     """Make the home and its logs folder, private to the user, where they are missing."""
-    for path in (address.home, os.path.dirname(address.log_path)):
+    # A folder at a time: makedirs gives the ones between the umask's rights.
+    above = (address.root, os.path.dirname(address.home)) if address.profile else ()
+    for path in (*above, address.home, os.path.dirname(address.log_path)):
         try:
             os.makedirs(path, 0o700, exist_ok=True)
         except OSError as error:

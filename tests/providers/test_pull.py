@@ -81,6 +81,14 @@ def test_a_file_of_a_hub_is_fetched_checked_and_never_twice(tmp_path: Path) -> N
     assert [file.name for file in list_models(str(tmp_path / "models"))] == ["m"]
 
 
+def test_a_home_that_a_first_fetch_makes_is_its_owners_alone(tmp_path: Path) -> None:
+    source = tmp_path / "m.gguf"
+    source.write_bytes(CONTENT)
+    home = tmp_path / "data" / "home"
+    pull(f"file:{source}", str(home / "models"), quiet)
+    assert [path.stat().st_mode & 0o777 for path in (home, home / "models")] == [0o700, 0o700]
+
+
 def test_a_broken_transfer_goes_on_where_it_broke(tmp_path: Path) -> None:
     lines: list[str] = []
     with serving(hub(break_at=[1000, 500_000])) as server:

@@ -28,6 +28,13 @@ def test_a_profile_is_made_listed_and_removed(shell: Shell) -> None:
     assert shell.run("profiles", "remove", "work", "--yes").returncode == 1
 
 
+def test_a_profile_made_first_leaves_no_folder_above_it_open_to_others(shell: Shell) -> None:
+    root = Path(shell.env["HERMES_HOME"], "new")
+    shell.env["HERMES_HOME"] = str(root)
+    assert shell.run("profiles", "create", "work").returncode == 0
+    assert [path.stat().st_mode & 0o777 for path in (root, root / "profiles")] == [0o700, 0o700]
+
+
 def test_nothing_is_removed_without_a_word(shell: Shell) -> None:
     shell.run("profiles", "create", "work")
     done = shell.run("profiles", "remove", "work")
