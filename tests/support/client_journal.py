@@ -201,6 +201,8 @@ class Journal:
 
     def set_option(self, name: str, value: Any) -> None:
         self.options = msgspec.structs.replace(self.options, **{name: value})
+        if name == "model" and value:
+            self.session = msgspec.structs.replace(self.session, model=value)
         self.emit(e.SessionOption(name, value, ME))
 
     def start_compaction(self) -> None:

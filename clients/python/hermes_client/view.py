@@ -138,7 +138,10 @@ def _option(view: View, _: e.Event, data: e.SessionOption) -> View:
         options = msgspec.convert({**known, data.id: data.value}, SessionOptions)
     except msgspec.ValidationError:
         return view
-    return msgspec.structs.replace(view, options=options)
+    session = view.session
+    if data.id == "model" and options.model:  # without one of its own it has the default's, which only a summary tells
+        session = msgspec.structs.replace(session, model=options.model)
+    return msgspec.structs.replace(view, options=options, session=session)
 
 
 def _compaction_started(view: View, _: e.Event, __: e.CompactionStarted) -> View:

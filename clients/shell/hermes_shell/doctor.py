@@ -160,6 +160,8 @@ def _model(found: Given) -> Check:
         )
     if row.get("state", "ready") != "ready":
         advice = "`hermes models pull smollm2`, or configure a provider (docs/howto/models.md)"
+        if row["provider"] != "local" and row.get("note"):
+            advice = f"{row['note']} (docs/howto/models.md)"
         return Check("model", "warn", f"{default} is {row['state']}", advice)
     return Check("model", "ok", f"{default} {row.get('note', '')}".rstrip())
 

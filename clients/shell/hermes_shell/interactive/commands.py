@@ -72,6 +72,7 @@ async def _help(chat: Chat, _: str) -> None:
         ("Enter", "send; while a turn runs the message is queued"),
         ("Alt-Enter, Ctrl-J", "a new line"),
         ("Ctrl-C", "interrupt the turn; twice leaves"),
+        ("Alt-1 to Alt-4", "answer a question while the line holds text; without text: 1 to 4"),
         ("Ctrl-O", "show or hide the last tool call's whole output"),
         ("Ctrl-D", "leave; a running turn goes on"),
         ("Up, Down", "earlier messages"),

@@ -26,7 +26,7 @@ async def missing_line(connection: Connection, model: str) -> str:
     better = "Any other model: /model PROVIDER/NAME (docs/howto/models.md)."
     if model == f"local/{FETCHED}" and row.note.startswith("hermes models pull"):
         return (
-            f"No model is configured. /pull fetches {model}, 98 MB,\n"
+            f"No model is configured. /pull fetches {model}, 93 MB,\n"
             f"small: it shows that everything works, it does not code.\n{better}"
         )
     return f"{model} cannot answer yet: {one_line(row.note, LINE_CHARS)}.\n{better}"
