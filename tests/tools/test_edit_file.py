@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hermes_daemon.tools.exact_match import replace_exactly
 from hermes_daemon.tools.line_diff import file_change, unified
-from tests.support.handed_cases import handed_case
+from tests.support.shared_data import case
 from tests.support.tool_context import Bench
 
 
@@ -201,7 +201,7 @@ def test_the_counts_of_a_change_are_those_of_its_diff(old: list[str], new: list[
 
 
 def test_case_edit_bom(tmp_path: Path) -> None:
-    case = handed_case("files", "edit-bom")
+    case = case("files", "edit-bom")
     (tmp_path / "a").write_bytes((case / "before.txt").read_bytes())
     edit = json.loads((case / "edit.json").read_text())
     assert "\ufeff" not in Bench(tmp_path).run("read_file", path="a").text
@@ -210,7 +210,7 @@ def test_case_edit_bom(tmp_path: Path) -> None:
 
 
 def test_case_fuzzy_single_line_indent(tmp_path: Path) -> None:
-    case = handed_case("files", "patch-fuzzy-single-line-indent")
+    case = case("files", "patch-fuzzy-single-line-indent")
     (tmp_path / "a").write_bytes((case / "before.txt").read_bytes())
     edit = json.loads((case / "edit.json").read_text())
     text = patch(tmp_path, edit["old"], edit["new"])
@@ -222,7 +222,7 @@ def test_case_fuzzy_single_line_indent(tmp_path: Path) -> None:
 
 
 def test_case_context_indent_kept(tmp_path: Path) -> None:
-    case = handed_case("files", "patch-context-indent-kept")
+    case = case("files", "patch-context-indent-kept")
     (tmp_path / "a").write_bytes((case / "before.py").read_bytes())
     assert "with other spaces" in patch(tmp_path, "   def f(self):\n      x = 1", "   def f(self):\n      x = 2")
     patch(tmp_path, "x = 1", "x = 2")
@@ -230,7 +230,7 @@ def test_case_context_indent_kept(tmp_path: Path) -> None:
 
 
 def test_case_crlf(tmp_path: Path) -> None:
-    case = handed_case("files", "patch-crlf-markers")
+    case = case("files", "patch-crlf-markers")
     (tmp_path / "a").write_bytes((case / "before.txt").read_bytes())
     patch(tmp_path, "x = 1\r\ny = 2\r\n", "x = 1\ny = 3\n")
     assert (tmp_path / "a").read_bytes() == (case / "after.txt").read_bytes()
