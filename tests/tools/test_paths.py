@@ -69,8 +69,8 @@ def test_kernel_files_are_refused_even_when_reading_outside_is_allowed(tmp_path:
             locate(raw, Context(tmp_path, settings=OUTSIDE))
 
 
-def made(case: Path, folder: Path) -> Path:
-    subprocess.run(["bash", str(case / "setup.sh")], cwd=folder, check=True)
+def made(given: Path, folder: Path) -> Path:
+    subprocess.run(["bash", str(given / "setup.sh")], cwd=folder, check=True)
     return folder
 
 

@@ -115,9 +115,9 @@ def test_ascii_in_utf_16_without_mark_is_recognised(text: str) -> None:
 
 
 def test_case_utf16_and_real_binary(tmp_path: Path) -> None:
-    case = case("files", "read-utf16-and-real-binary")
+    folder = case("files", "read-utf16-and-real-binary")
     for name in ("le.txt", "nobom.txt", "bin.dat"):
-        (tmp_path / name).write_bytes((case / name).read_bytes())
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
     bench = Bench(tmp_path)
     assert bench.run("read_file", path="le.txt").text.startswith("1|héllo\n")
     assert "transcoded from UTF-16-LE with byte-order mark" in bench.run("read_file", path="le.txt").text

@@ -222,8 +222,8 @@ def _children() -> list[str]:
 
 @BOTH
 def test_case_search_follows_file_link(env: Mapping[str, str], tmp_path: Path) -> None:
-    case = case("files", "search-follows-file-link")
-    subprocess.run(["bash", str(case / "setup.sh")], cwd=tmp_path, check=True)
+    folder = case("files", "search-follows-file-link")
+    subprocess.run(["bash", str(folder / "setup.sh")], cwd=tmp_path, check=True)
     bench = Bench(tmp_path / "ws", env=env)
     for path in (".", "up", "loop", "link.txt", ".."):
         outcome = bench.run("search_files", pattern="TOPSECRET", path=path)
