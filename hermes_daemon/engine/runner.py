@@ -77,7 +77,7 @@ class Runner:
         self.turn = Turn(options.max_rounds or settings.max_rounds)
         self._grace = settings.interrupt_grace_s
         self._inbox: asyncio.Queue[Fact | Stop] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Fact]] = set()
         self._pending: list[Awaitable[None]] = []
         self._model_call: ModelCall | None = None
         self._steers: dict[int, QueueEntry] = {}
@@ -181,13 +181,17 @@ class Runner:
     def _spawn(self, work: Coroutine[Any, Any, Fact]) -> None:
         made = asyncio.create_task(work)
         self._tasks.add(made)
-        made.add_done_callback(self._reap)
+        made.add_done_callback(self._done)
 
-    def _reap(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[Fact]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
             log.error("turn %s: %s", self.turn_id, error, exc_info=error)
             self._inbox.put_nowait(Stop("internal"))
+        else:
+            self._inbox.put_nowait(task.result())
 
     # --- effects ---
 

@@ -33,10 +33,10 @@ def test_a_lock_held_for_a_minute_refuses_what_is_new_and_loses_nothing_of_what_
         sessions = Sessions(parts, lambda *_: None)
         created = await sessions.create(CreateParams("/", model="scripted/words?n=20&delay_ms=1"), ME)
         session = sessions.get(created.session.session_id)
-        await session.submit(SubmitParams(session.session_id, (TextBlock("go"),), "one"), ME)
+        await session.admission.submit(SubmitParams(session.session_id, (TextBlock("go"),), "one"), ME)
         with locked_by_another_process(path) as lock:
             late = asyncio.ensure_future(
-                session.submit(SubmitParams(session.session_id, (TextBlock("more"),), "two"), ME)
+                session.admission.submit(SubmitParams(session.session_id, (TextBlock("more"),), "two"), ME)
             )
             assert "holds its lock" in await store.health_other_than("ok")
             clock.seconds += LOCK_PATIENCE_S + 50
@@ -45,12 +45,12 @@ def test_a_lock_held_for_a_minute_refuses_what_is_new_and_loses_nothing_of_what_
             assert session.busy
             assert len(store.items(session.session_id, limit=10).rows) == 1
             lock.release()
-            await session.idle()
+            await session.admission.idle()
         assert store.health == "ok"
         texts = [message.text for message in store.messages(session.session_id)]
         assert texts == ["go", " ".join(f"word{number}" for number in range(20))]
-        await session.submit(SubmitParams(session.session_id, (TextBlock("more"),), "two"), ME)
-        await session.idle()
+        await session.admission.submit(SubmitParams(session.session_id, (TextBlock("more"),), "two"), ME)
+        await session.admission.idle()
         users = [message.text for message in store.messages(session.session_id) if message.role == "user"]
         assert users == ["go", "more"]
         await store.close()
