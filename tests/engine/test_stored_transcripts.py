@@ -78,7 +78,7 @@ def acceptable(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "case",
+    "name",
     [
         "history-compaction-orphan-call",
         "history-compaction-orphan-result",
@@ -87,16 +87,16 @@ def acceptable(rows: list[dict[str, Any]]) -> None:
     ],
 )
 def test_a_damaged_transcript_leaves_as_one_that_is_accepted(
-    tmp_path: Path, case: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = json.loads((case("history", case) / "transcript.json").read_text())
+    rows = json.loads((case("history", name) / "transcript.json").read_text())
     with recording_endpoint(text("fine")) as endpoint, caplog.at_level(logging.WARNING):
         send_after(tmp_path / "h", stored(rows), endpoint)
     sent = endpoint.messages()
     acceptable(sent)
     assert sent[-1]["content"].endswith("one more")
     told = [record.getMessage() for record in caplog.records if SESSION in record.getMessage()]
-    if case != "history-empty-arguments":
+    if name != "history-empty-arguments":
         assert len(told) == 1
         assert "repaired" in told[0]
 
