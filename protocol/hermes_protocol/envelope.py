@@ -142,9 +142,11 @@ def _one(fields: dict[str, msgspec.Raw]) -> Single:
         return _fault("invalid_request", "method must be a string", id)
     params = fields.get("params")
     lead = bytes(params).lstrip()[:1] if params is not None else b"{"
-    if lead == b"[":
+    if lead == b"n":  # null: many libraries of editors write it where there are no params
+        params = None
+    elif lead == b"[":
         return _fault("invalid_params", "params must be an object, positional params are not supported", id, path="$")
-    if lead != b"{":
+    elif lead != b"{":
         return _fault("invalid_request", "params must be an object", id)
     raw = _EMPTY if params is None else params
     return Note(method, raw) if id is None else Call(id, method, raw)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hermes_daemon.core.arguments import parse_arguments
 from hermes_daemon.core.lenient_json import NotJson, read_lenient
 from hermes_daemon.core.ports import Rejected, ToolCard
-from tests.support.handed_cases import handed_case
+from tests.support.shared_data import case
 
 WRITE = ToolCard(
     "write_file",
@@ -203,14 +203,14 @@ def test_no_shorter_text_of_a_call_is_ever_accepted(value: dict[str, Any], data:
 
 
 def test_case_surrogate_pair_escape(tmp_path: Path) -> None:
-    raw = (handed_case("history", "history-surrogate-pair-escape") / "arguments.txt").read_text()
+    raw = (case("history", "history-surrogate-pair-escape") / "arguments.txt").read_text()
     content = parse(raw)["content"]
     assert content == "drink \U0001f378"
     assert content.encode().endswith(b"\xf0\x9f\x8d\xb8")
 
 
 def test_case_non_object_arguments() -> None:
-    texts = json.loads((handed_case("history", "history-non-object-arguments") / "arguments.json").read_text())
+    texts = json.loads((case("history", "history-non-object-arguments") / "arguments.json").read_text())
     assert parse(texts[3]) == {"path": "a"}
     for raw in [*texts[:3], texts[4]]:
         with pytest.raises(Rejected):
@@ -222,13 +222,13 @@ def test_case_non_object_arguments() -> None:
 
 
 def test_case_empty_arguments() -> None:
-    messages = json.loads((handed_case("history", "history-empty-arguments") / "transcript.json").read_text())
+    messages = json.loads((case("history", "history-empty-arguments") / "transcript.json").read_text())
     for call in messages[1]["tool_calls"]:
         assert parse(call["function"]["arguments"]) == {}
 
 
 def test_case_truncated_arguments() -> None:
-    messages = json.loads((handed_case("history", "history-truncated-arguments") / "transcript.json").read_text())
+    messages = json.loads((case("history", "history-truncated-arguments") / "transcript.json").read_text())
     raw = messages[1]["tool_calls"][0]["function"]["arguments"]
     for cut in (True, False):
         with pytest.raises(Rejected, match="not run"):

@@ -18,7 +18,7 @@ from hermes_daemon.core.history import (
     sendable_arguments,
 )
 from hermes_protocol.content import ImagePart, Message, Part, ReasoningPart, TextPart, ToolCall, ToolResult
-from tests.support.cases import case
+from tests.support.shared_data import case_bytes
 
 
 def user(text: str) -> Message:
@@ -153,7 +153,7 @@ def test_arguments_with_lone_surrogates_are_sent_as_something_encodable() -> Non
 
 
 def test_case_orphan_call_with_an_id_that_occurs_twice() -> None:
-    history = from_openai(json.loads(case("history", "history-compaction-orphan-call", "transcript.json")))
+    history = from_openai(json.loads(case_bytes("history", "history-compaction-orphan-call", "transcript.json")))
     repaired, notes = repair([*history, user("go on")])
     assert check(repaired) == []
     assert repaired[2].results[0].text == "A"
@@ -164,7 +164,7 @@ def test_case_orphan_call_with_an_id_that_occurs_twice() -> None:
 
 
 def test_case_orphan_result_is_folded_into_text_and_told_once() -> None:
-    history = from_openai(json.loads(case("history", "history-compaction-orphan-result", "transcript.json")))
+    history = from_openai(json.loads(case_bytes("history", "history-compaction-orphan-result", "transcript.json")))
     repaired, notes = repair(history)
     assert not any(m.role == "tool" for m in repaired)
     assert sum("output of a call that was summarised away" in m.text for m in repaired) == 1
@@ -173,14 +173,14 @@ def test_case_orphan_result_is_folded_into_text_and_told_once() -> None:
 
 
 def test_case_empty_arguments_are_sent_as_an_empty_object() -> None:
-    history = from_openai(json.loads(case("history", "history-empty-arguments", "transcript.json")))
+    history = from_openai(json.loads(case_bytes("history", "history-empty-arguments", "transcript.json")))
     repaired, _ = repair(history)
     assert [call.arguments for call in repaired[1].calls] == ["{}", "{}"]
     assert [call.arguments for call in history[1].calls] == ["", " \n"]
 
 
 def test_case_arguments_that_are_no_object_are_quoted_and_bounded() -> None:
-    for raw in json.loads(case("history", "history-non-object-arguments", "arguments.json")):
+    for raw in json.loads(case_bytes("history", "history-non-object-arguments", "arguments.json")):
         sent = sendable_arguments(raw)
         assert is_object(sent)
         assert len(sent) <= max(len(raw), ECHO_CHARS + 100)
@@ -192,7 +192,7 @@ def test_case_arguments_that_are_no_object_are_quoted_and_bounded() -> None:
 
 
 def test_case_stored_arguments_that_do_not_parse_are_never_read_out_as_an_empty_object() -> None:
-    row = json.loads(case("history", "history-stored-bad-json", "row.json"))
+    row = json.loads(case_bytes("history", "history-stored-bad-json", "row.json"))
     assert readable_arguments(row["arguments"]) is None
     sent = json.loads(sendable_arguments(row["arguments"]))
     assert sent == {"invalid_arguments": row["arguments"]}
@@ -201,7 +201,7 @@ def test_case_stored_arguments_that_do_not_parse_are_never_read_out_as_an_empty_
 
 
 def test_case_truncated_arguments_are_quoted_not_completed() -> None:
-    history = from_openai(json.loads(case("history", "history-truncated-arguments", "transcript.json")))
+    history = from_openai(json.loads(case_bytes("history", "history-truncated-arguments", "transcript.json")))
     repaired, notes = repair(history)
     sent = msgspec.json.decode(repaired[1].calls[0].arguments)
     assert set(sent) == {"invalid_arguments"}

@@ -126,6 +126,23 @@ def test_a_signal_ends_turns_and_their_processes_and_keeps_what_was_said(scene: 
     scene.witness.judge(talking, {})
 
 
+def test_an_idle_daemon_leaves_by_itself_and_names_what_keeps_it(scene: Scene) -> None:
+    scene.config.write_text("daemon: {idle_exit_s: 0.1}\n")
+    scene.start()
+    session = scene.session("scripted/hang?text=words")
+    turn = scene.submit(session, "hold it")
+    scene.witness.hear_until(session, "item.started")
+    holders = scene.witness.ask("hermes/daemon/status", {})["idle"]["holders"]
+    assert f"turn of {session}" in holders
+    scene.witness.connect(scene.daemon.socket_path)
+    scene.witness.subscribe(session)
+    scene.witness.ask("hermes/turn/interrupt", {"sessionId": session, "turnId": turn})
+    scene.witness.hear_until(session, "turn.ended", turnId=turn, status="interrupted")
+    scene.witness.close()
+    assert scene.daemon.process is not None
+    assert scene.daemon.process.wait(timeout=30) == 0
+
+
 def test_a_second_daemon_on_the_same_home_does_not_start_and_harms_nobody(scene: Scene) -> None:
     scene.start()
     session = scene.session("scripted/echo")

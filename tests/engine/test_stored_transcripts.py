@@ -16,9 +16,9 @@ from hermes_daemon.engine.identity import SystemClock
 from hermes_daemon.providers.openai_chat import OpenAIChat
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_protocol.content import Message, Part, TextPart, ToolCall, ToolResult
-from tests.support.handed_cases import handed_case
 from tests.support.live import live
 from tests.support.recording_endpoint import Endpoint, recording_endpoint, text
+from tests.support.shared_data import case
 
 NOW = "2026-01-01T00:00:00.000Z"
 SESSION = "s_stored"
@@ -78,7 +78,7 @@ def acceptable(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "case",
+    "name",
     [
         "history-compaction-orphan-call",
         "history-compaction-orphan-result",
@@ -87,22 +87,22 @@ def acceptable(rows: list[dict[str, Any]]) -> None:
     ],
 )
 def test_a_damaged_transcript_leaves_as_one_that_is_accepted(
-    tmp_path: Path, case: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = json.loads((handed_case("history", case) / "transcript.json").read_text())
+    rows = json.loads((case("history", name) / "transcript.json").read_text())
     with recording_endpoint(text("fine")) as endpoint, caplog.at_level(logging.WARNING):
         send_after(tmp_path / "h", stored(rows), endpoint)
     sent = endpoint.messages()
     acceptable(sent)
     assert sent[-1]["content"].endswith("one more")
     told = [record.getMessage() for record in caplog.records if SESSION in record.getMessage()]
-    if case != "history-empty-arguments":
+    if name != "history-empty-arguments":
         assert len(told) == 1
         assert "repaired" in told[0]
 
 
 def test_an_orphan_call_is_answered_and_ids_that_occur_twice_are_told_apart(tmp_path: Path) -> None:
-    rows = json.loads((handed_case("history", "history-compaction-orphan-call") / "transcript.json").read_text())
+    rows = json.loads((case("history", "history-compaction-orphan-call") / "transcript.json").read_text())
     with recording_endpoint(text("fine")) as endpoint:
         send_after(tmp_path / "h", stored(rows), endpoint)
     results = endpoint.results()
@@ -112,7 +112,7 @@ def test_an_orphan_call_is_answered_and_ids_that_occur_twice_are_told_apart(tmp_
 
 
 def test_an_orphan_result_becomes_words(tmp_path: Path) -> None:
-    rows = json.loads((handed_case("history", "history-compaction-orphan-result") / "transcript.json").read_text())
+    rows = json.loads((case("history", "history-compaction-orphan-result") / "transcript.json").read_text())
     with recording_endpoint(text("fine")) as endpoint:
         send_after(tmp_path / "h", stored(rows), endpoint)
     assert endpoint.results() == []
@@ -120,7 +120,7 @@ def test_an_orphan_result_becomes_words(tmp_path: Path) -> None:
 
 
 def test_a_cut_call_is_quoted_and_never_made_shorter(tmp_path: Path) -> None:
-    rows = json.loads((handed_case("history", "history-truncated-arguments") / "transcript.json").read_text())
+    rows = json.loads((case("history", "history-truncated-arguments") / "transcript.json").read_text())
     with recording_endpoint(text("fine")) as endpoint:
         send_after(tmp_path / "h", stored(rows), endpoint)
     made = next(row for row in endpoint.messages() if row.get("tool_calls"))["tool_calls"][0]
@@ -130,7 +130,7 @@ def test_a_cut_call_is_quoted_and_never_made_shorter(tmp_path: Path) -> None:
 
 
 def test_arguments_that_are_no_object_are_quoted_in_bounds(tmp_path: Path) -> None:
-    texts = json.loads((handed_case("history", "history-non-object-arguments") / "arguments.json").read_text())
+    texts = json.loads((case("history", "history-non-object-arguments") / "arguments.json").read_text())
     texts.append("x" * 100_000)
     messages = [Message("user", (TextPart("go"),))]
     for number, arguments in enumerate(texts):

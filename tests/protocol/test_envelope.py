@@ -19,6 +19,13 @@ def test_a_request_keeps_its_id_and_its_params_undecoded() -> None:
     assert decode(b'{"jsonrpc":"2.0","id":0,"method":"m","params":{"a":1}}') == Call(0, "m", msgspec.Raw(b'{"a":1}'))
 
 
+def test_params_that_are_null_are_none() -> None:
+    assert decode(b'{"jsonrpc":"2.0","id":1,"method":"shutdown","params":null}') == Call(
+        1, "shutdown", msgspec.Raw(b"{}")
+    )
+    assert decode(b'{"jsonrpc":"2.0","method":"exit","params": null }') == Note("exit", msgspec.Raw(b"{}"))
+
+
 def test_params_may_be_left_out() -> None:
     assert decode(b'{"jsonrpc":"2.0","id":"x","method":"m"}') == Call("x", "m", msgspec.Raw(b"{}"))
 
@@ -48,7 +55,7 @@ def test_an_id_that_is_neither_string_nor_integer_is_an_invalid_request(id: byte
         (b'{"jsonrpc":"2.0","id":3,"method":7}', -32600, 3),
         (b'{"jsonrpc":"2.0","id":4,"method":"x","params":"str"}', -32600, 4),
         (b'{"jsonrpc":"2.0","id":4,"method":"x","params":[1]}', -32602, 4),
-        (b'{"jsonrpc":"2.0","id":4,"method":"x","params":null}', -32600, 4),
+        (b'{"jsonrpc":"2.0","id":4,"method":"x","params":true}', -32600, 4),
         (b'{"jsonrpc":"2.0","id":6,"result":1,"error":{"code":1,"message":"m"}}', -32600, 6),
     ],
 )

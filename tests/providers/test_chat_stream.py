@@ -9,7 +9,7 @@ from hermes_daemon.core.ports import CallDelta, Chunk, ReasoningDelta, Reply, Te
 from hermes_daemon.providers.chat_stream import ErrorObject, Malformed, ReplyReader
 from hermes_daemon.providers.sse import SSEReader
 from hermes_protocol.content import ReasoningPart, Usage
-from tests.support.cases import case
+from tests.support.shared_data import case_bytes
 
 
 def event(delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any) -> str:
@@ -31,7 +31,7 @@ def read(*data: str, tools: tuple[str, ...] = (), used: tuple[str, ...] = ()) ->
 
 
 def replay(name: str, file: str = "body.sse") -> Reply | None:
-    body = case("stream", name, file)
+    body = case_bytes("stream", name, file)
     reader, sse = ReplyReader(), SSEReader()
     for one in sse.feed(body) + sse.finish():
         if not reader.done:
@@ -276,6 +276,6 @@ def test_case_a_malformed_chunk_is_never_a_whole_answer() -> None:
 
 @pytest.mark.parametrize(("file", "text"), [("orphan.json", "Fine."), ("mid.json", "The tag `</think>` closes it.")])
 def test_case_orphan_think_close(file: str, text: str) -> None:
-    deltas = json.loads(case("stream", "think-orphan-close", file))
+    deltas = json.loads(case_bytes("stream", "think-orphan-close", file))
     _, reply = read(*map(event, deltas), event({}, "stop"))
     assert reply.message.text == text

@@ -17,7 +17,7 @@ from hermes_daemon.providers.failures import (
     stream_failure,
     transport_failure,
 )
-from tests.support.cases import case
+from tests.support.shared_data import case_bytes
 
 AT = Endpoint("acme", "https://api.acme.test/v1/chat/completions", "big-1", "ACME_KEY", "s3cret-value")
 
@@ -115,7 +115,7 @@ def test_an_error_inside_a_stream_counts_as_passing_unless_it_says_otherwise() -
 
 
 def test_case_retry_after_in_every_form() -> None:
-    data = json.loads(case("provider", "retry-after-date", "headers.json"))
+    data = json.loads(case_bytes("provider", "retry-after-date", "headers.json"))
     now = parsedate_to_datetime(data["now"]).timestamp()
     for row in data["cases"]:
         wait = row.pop("wait_s")

@@ -12,10 +12,10 @@ from hermes_daemon.core.ports import Chunk, ProviderFailure, Reply, Request, Tex
 from hermes_daemon.core.settings import ProviderSettings
 from hermes_daemon.providers.openai_chat import OpenAIChat, Price, is_loopback
 from hermes_protocol.content import Message, TextPart, ToolCall, ToolResult, Usage
-from tests.support.cases import case
 from tests.support.model_streams import answer, asking, collect
 from tests.support.raw_http import Handler, HttpConnection, HttpRequest, RawHttp
 from tests.support.scripted_http import ScriptedHttp
+from tests.support.shared_data import case_bytes
 
 HELLO = (
     b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}\n\n'
@@ -227,7 +227,7 @@ def test_models_are_listed() -> None:
     ],
 )
 def test_case_streams_cut_anywhere_give_the_same(name: str, file: str, outcome: str) -> None:
-    body = case("stream", name, file)
+    body = case_bytes("stream", name, file)
     outcomes: list[str] = []
 
     async def handler(request: HttpRequest, connection: HttpConnection) -> None:
@@ -249,7 +249,7 @@ def test_case_streams_cut_anywhere_give_the_same(name: str, file: str, outcome: 
 
 
 def test_the_words_before_an_error_are_shown_and_the_error_told() -> None:
-    chunks, failure = failure_of(streaming(case("stream", "chat-error-then-done", "error.sse")))
+    chunks, failure = failure_of(streaming(case_bytes("stream", "chat-error-then-done", "error.sse")))
     assert chunks == [TextDelta("Once upon")]
     assert "upstream disconnected" in failure.message
 

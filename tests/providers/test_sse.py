@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_daemon.providers.sse import Event, SSEReader, TooLong
-from tests.support.cases import case
+from tests.support.shared_data import case_bytes
 
 
 def read(*pieces: bytes) -> list[Event]:
@@ -89,12 +89,12 @@ def test_cutting_the_bytes_anywhere_changes_nothing(parts: list[bytes], ends: li
 
 
 def test_case_comments_between_two_data_lines_do_not_end_the_event() -> None:
-    events = read(case("stream", "stream-keepalive-comment", "body.sse"))
+    events = read(case_bytes("stream", "stream-keepalive-comment", "body.sse"))
     assert len(events) == 3
     assert events[0].data == '{"choices":[{"index":0,\n"delta":{"content":"hi"}}]}'
 
 
 def test_case_no_space_and_bare_cr() -> None:
-    events = read(case("stream", "stream-data-no-space", "body.sse"))
+    events = read(case_bytes("stream", "stream-data-no-space", "body.sse"))
     assert events[-1].data == "[DONE]"
     assert len(events) == 3

@@ -1,4 +1,4 @@
-"""The handed cases: folders of inputs with the answers that are expected of us."""
+"""The handed cases: situations from public bug reports as small inputs, kept beside the repository."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def case(area: str, name: str) -> Path:
-    """The folder of a case; the test is skipped when the cases are not on this machine."""
+    """The folder of a case; the test is skipped, with the reason, where the cases are not."""
     root = Path(os.environ.get("HERMES_SHARED_DATA") or REPOSITORY.parent / "shared" / "data")
     folder = root / "cases" / area / name
     if not folder.is_dir():
         pytest.skip(f"the case {area}/{name} is not here; HERMES_SHARED_DATA names the folder that holds cases/")
     return folder
+
+
+def case_bytes(area: str, name: str, file: str) -> bytes:
+    """The bytes of one input file of a case."""
+    return (case(area, name) / file).read_bytes()

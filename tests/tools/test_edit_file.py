@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hermes_daemon.tools.exact_match import replace_exactly
 from hermes_daemon.tools.line_diff import file_change, unified
-from tests.support.handed_cases import handed_case
+from tests.support.shared_data import case
 from tests.support.tool_context import Bench
 
 
@@ -201,36 +201,36 @@ def test_the_counts_of_a_change_are_those_of_its_diff(old: list[str], new: list[
 
 
 def test_case_edit_bom(tmp_path: Path) -> None:
-    case = handed_case("files", "edit-bom")
-    (tmp_path / "a").write_bytes((case / "before.txt").read_bytes())
-    edit = json.loads((case / "edit.json").read_text())
+    folder = case("files", "edit-bom")
+    (tmp_path / "a").write_bytes((folder / "before.txt").read_bytes())
+    edit = json.loads((folder / "edit.json").read_text())
     assert "\ufeff" not in Bench(tmp_path).run("read_file", path="a").text
     patch(tmp_path, edit["old"], edit["new"])
-    assert (tmp_path / "a").read_bytes() == (case / "after.txt").read_bytes()
+    assert (tmp_path / "a").read_bytes() == (folder / "after.txt").read_bytes()
 
 
 def test_case_fuzzy_single_line_indent(tmp_path: Path) -> None:
-    case = handed_case("files", "patch-fuzzy-single-line-indent")
-    (tmp_path / "a").write_bytes((case / "before.txt").read_bytes())
-    edit = json.loads((case / "edit.json").read_text())
+    folder = case("files", "patch-fuzzy-single-line-indent")
+    (tmp_path / "a").write_bytes((folder / "before.txt").read_bytes())
+    edit = json.loads((folder / "edit.json").read_text())
     text = patch(tmp_path, edit["old"], edit["new"])
     assert "with other spaces or indentation" in text
     assert "2|    foo(x);" in text
-    assert (tmp_path / "a").read_bytes() == (case / "before.txt").read_bytes()
+    assert (tmp_path / "a").read_bytes() == (folder / "before.txt").read_bytes()
     patch(tmp_path, "foo(x);", edit["new"])
-    assert (tmp_path / "a").read_bytes() == (case / "after.txt").read_bytes()
+    assert (tmp_path / "a").read_bytes() == (folder / "after.txt").read_bytes()
 
 
 def test_case_context_indent_kept(tmp_path: Path) -> None:
-    case = handed_case("files", "patch-context-indent-kept")
-    (tmp_path / "a").write_bytes((case / "before.py").read_bytes())
+    folder = case("files", "patch-context-indent-kept")
+    (tmp_path / "a").write_bytes((folder / "before.py").read_bytes())
     assert "with other spaces" in patch(tmp_path, "   def f(self):\n      x = 1", "   def f(self):\n      x = 2")
     patch(tmp_path, "x = 1", "x = 2")
-    assert (tmp_path / "a").read_bytes() == (case / "after.py").read_bytes()
+    assert (tmp_path / "a").read_bytes() == (folder / "after.py").read_bytes()
 
 
 def test_case_crlf(tmp_path: Path) -> None:
-    case = handed_case("files", "patch-crlf-markers")
-    (tmp_path / "a").write_bytes((case / "before.txt").read_bytes())
+    folder = case("files", "patch-crlf-markers")
+    (tmp_path / "a").write_bytes((folder / "before.txt").read_bytes())
     patch(tmp_path, "x = 1\r\ny = 2\r\n", "x = 1\ny = 3\n")
-    assert (tmp_path / "a").read_bytes() == (case / "after.txt").read_bytes()
+    assert (tmp_path / "a").read_bytes() == (folder / "after.txt").read_bytes()

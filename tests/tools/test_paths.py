@@ -8,7 +8,7 @@ import pytest
 from hermes_daemon.core.ports import Refused, Rejected
 from hermes_daemon.core.settings import Settings, ToolsSettings
 from hermes_daemon.tools.paths import holds_credentials, inside, locate
-from tests.support.handed_cases import handed_case
+from tests.support.shared_data import case
 from tests.support.tool_context import Bench, Context
 
 OUTSIDE = Settings(tools=ToolsSettings(allow_outside=True))
@@ -69,14 +69,14 @@ def test_kernel_files_are_refused_even_when_reading_outside_is_allowed(tmp_path:
             locate(raw, Context(tmp_path, settings=OUTSIDE))
 
 
-def made(case: Path, folder: Path) -> Path:
-    subprocess.run(["bash", str(case / "setup.sh")], cwd=folder, check=True)
+def made(given: Path, folder: Path) -> Path:
+    subprocess.run(["bash", str(given / "setup.sh")], cwd=folder, check=True)
     return folder
 
 
 @pytest.mark.parametrize("entered", ["ws", "wslink"])
 def test_case_symlinked_folder_and_prefix(entered: str, tmp_path: Path) -> None:
-    made(handed_case("files", "symlinked-folder-and-prefix"), tmp_path)
+    made(case("files", "symlinked-folder-and-prefix"), tmp_path)
     bench = Bench(tmp_path / entered)
     for path in ("out/f", "../ws-secret/k", str(tmp_path / "ws-secret" / "k"), str(tmp_path / "ws" / "out" / "f")):
         assert bench.run("read_file", path=path).is_error
@@ -92,7 +92,7 @@ def test_case_symlinked_folder_and_prefix(entered: str, tmp_path: Path) -> None:
 
 
 def test_case_nfd(tmp_path: Path) -> None:
-    made(handed_case("paths", "paths-nfd"), tmp_path)
+    made(case("paths", "paths-nfd"), tmp_path)
     composed = unicodedata.normalize("NFC", "résumé.txt")
     bench = Bench(tmp_path)
     read = bench.run("read_file", path=composed)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hermes_daemon.core.settings import Settings, ToolOutputSettings
 from hermes_daemon.tools.text_files import detect
-from tests.support.handed_cases import handed_case
+from tests.support.shared_data import case
 from tests.support.tool_context import Bench
 
 
@@ -115,9 +115,9 @@ def test_ascii_in_utf_16_without_mark_is_recognised(text: str) -> None:
 
 
 def test_case_utf16_and_real_binary(tmp_path: Path) -> None:
-    case = handed_case("files", "read-utf16-and-real-binary")
+    folder = case("files", "read-utf16-and-real-binary")
     for name in ("le.txt", "nobom.txt", "bin.dat"):
-        (tmp_path / name).write_bytes((case / name).read_bytes())
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
     bench = Bench(tmp_path)
     assert bench.run("read_file", path="le.txt").text.startswith("1|héllo\n")
     assert "transcoded from UTF-16-LE with byte-order mark" in bench.run("read_file", path="le.txt").text

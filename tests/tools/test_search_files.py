@@ -14,7 +14,7 @@ from hermes_daemon.core.settings import Settings, ToolOutputSettings
 from hermes_daemon.tools.search.globs import matcher
 from hermes_daemon.tools.search.model import Search
 from hermes_daemon.tools.search.run import run_search
-from tests.support.handed_cases import handed_case
+from tests.support.shared_data import case
 from tests.support.tool_context import Bench
 
 WITHOUT: Mapping[str, str] = {"PATH": "/nonexistent"}
@@ -222,8 +222,8 @@ def _children() -> list[str]:
 
 @BOTH
 def test_case_search_follows_file_link(env: Mapping[str, str], tmp_path: Path) -> None:
-    case = handed_case("files", "search-follows-file-link")
-    subprocess.run(["bash", str(case / "setup.sh")], cwd=tmp_path, check=True)
+    folder = case("files", "search-follows-file-link")
+    subprocess.run(["bash", str(folder / "setup.sh")], cwd=tmp_path, check=True)
     bench = Bench(tmp_path / "ws", env=env)
     for path in (".", "up", "loop", "link.txt", ".."):
         outcome = bench.run("search_files", pattern="TOPSECRET", path=path)

@@ -12,7 +12,7 @@ from hermes_daemon.core.ports import ToolOutcome
 from hermes_daemon.core.settings import Settings, TerminalSettings, ToolOutputSettings
 from hermes_daemon.tools.terminal.exit_codes import meaning
 from hermes_daemon.tools.terminal.processes import start_time, strays
-from tests.support.handed_cases import handed_case
+from tests.support.shared_data import case
 from tests.support.tool_context import Bench
 
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="strays are found through /proc")
@@ -181,7 +181,7 @@ def test_the_explanation_is_for_the_program_that_ran_last(tmp_path: Path) -> Non
 
 
 def case_command(name: str) -> str:
-    return (handed_case("terminal", name) / "cmd.sh").read_text()
+    return (case("terminal", name) / "cmd.sh").read_text()
 
 
 @linux
