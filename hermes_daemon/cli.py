@@ -49,8 +49,8 @@ COMMANDS = (
 )
 # These have a parser of their own; `hermes config set` and `hermes models pull` come in here.
 ROUTED = {
-    "config": "get, set, validate the configuration without a daemon",
-    "models": "fetch and remove models of the embedded provider",
+    "config": "get, set, unset and validate the configuration without a daemon",
+    "models": "fetch, list and remove models of the embedded provider",
 }
 # The same commands as `hermes daemon …`, for those who look for them here.
 ALIASES = ("start", "stop", "restart", "status", "logs", "reload")

@@ -46,7 +46,7 @@ ENTRIES = (
         "sessions:export",
         "SESSION",
         options=(
-            Option("format", "json or markdown (markdown)", value="FORMAT", choices=("json", "markdown"), short="f"),
+            Option("format", "how it is written, markdown if not said", value="FORMAT", choices=("json", "markdown"), short="f"),
             Option("output", "write to this file, mode 0600", value="FILE", short="o"),
         ),
     ),
@@ -112,7 +112,7 @@ ENTRIES = (
         options=(
             Option(
                 "when-busy",
-                "what to do while a turn runs (queue)",
+                "what to do while a turn runs, queue if not said",
                 value="HOW",
                 choices=("queue", "steer", "interrupt", "reject"),
             ),
@@ -136,8 +136,8 @@ DEMO = Command(
     "demo",
     "watch a scripted coding turn, without any key",
     options=(
-        Option("yes", "answer the question by itself", short="y"),
-        Option("keep", "keep the temporary repository"),
+        Option("yes", "answer the permission questions itself, visibly", short="y"),
+        Option("keep", "leave the repository and the session behind"),
     ),
 )
 # `hermes tools` is `hermes tools list`, and so on.

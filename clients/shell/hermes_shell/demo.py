@@ -38,12 +38,12 @@ class TotalTest(unittest.TestCase):
     def test_with_a_discount(self):
         self.assertAlmostEqual(total([10, 20], discount=0.1), 27)
 """
-HELP = """usage: hermes demo [--yes] [--keep]
+HELP = """usage: hermes demo [-y, --yes] [--keep]
 
 A scripted coding turn through the real daemon and real tools, in a temporary git repository; no key is needed.
 
-  --yes   answer the permission questions itself, visibly (also when standard input is no terminal)
-  --keep  leave the repository and the session behind
+  -y, --yes  answer the permission questions itself, visibly (also when standard input is no terminal)
+  --keep     leave the repository and the session behind
 """
 
 
@@ -52,6 +52,7 @@ def run(argv: Sequence[str], profile: str | None = None) -> int:
     if "--help" in argv or "-h" in argv:
         sys.stdout.write(HELP)
         return 0
+    argv = ["--yes" if word == "-y" else word for word in argv]
     unknown = [word for word in argv if word not in ("--yes", "--keep")]
     if unknown:
         sys.stderr.write(f"hermes demo: {unknown[0]}: expected --yes or --keep\n")

@@ -18,6 +18,11 @@ def test_the_help_names_its_options_and_an_unknown_one_is_told(capsys: pytest.Ca
     assert "--fast: expected --yes or --keep" in capsys.readouterr().err
 
 
+def test_the_short_option_of_the_reference_page_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.run(["-y", "--fast"]) == 2
+    assert capsys.readouterr().err == "hermes demo: --fast: expected --yes or --keep\n"
+
+
 def test_the_test_fails_before_and_passes_after_the_scripts_patch(tmp_path: Path) -> None:
     repository, script = demo.prepare(str(tmp_path))
     assert not demo.passes(repository)
