@@ -278,5 +278,11 @@ def _denial(resolution: Resolution) -> str:
             return f"Nobody is there who could allow this, so it was not run. {forbidden}"
         case "interrupted":
             return "The turn was interrupted while the permission was open; the call was not run."
-    feedback = f" They said: {resolution.feedback}" if resolution.feedback else ""
+    feedback = f" They said: {_sentence(resolution.feedback)}" if resolution.feedback else ""
     return f"The user denied this call.{feedback} {forbidden}"
+
+
+def _sentence(words: str) -> str:
+    """The words of a person with an end, so that what follows is not read as theirs."""
+    said = words.strip()
+    return said if said.endswith((".", "!", "?", "…")) else f"{said}."

@@ -121,9 +121,11 @@ class Catalog:
     # --- endpoints ------------------------------------------------------------------------------------------------
 
     def _active(self) -> list[str]:
-        """Configured providers, then presets whose key is set."""
+        """Configured providers, then presets whose key is set or that the default model names."""
         names = [name for name in self._settings.providers if name not in BUILT_IN]
         keyed = [n for n, preset in PRESETS.items() if preset.api_key_env and self._secret(preset.api_key_env)]
+        chosen = self._settings.model.default.partition("/")[0]
+        keyed += [chosen] if chosen in PRESETS and chosen not in keyed else []
         return names + [name for name in keyed if name not in names]
 
     def _endpoint(self, name: str) -> ProviderSettings | None:
@@ -190,6 +192,9 @@ class Catalog:
             state, note = "unreachable", problem
         names = [_entry(entry).name for entry in settings.models]
         names += [row["id"] for row in self._probed.get(name, (0.0, []))[1] if row["id"] not in names]
+        provider, _, model = self.default().partition("/")
+        if provider == name and model and not settings.models and model not in names:
+            names.insert(0, model)  # an endpoint without a list takes any name, so this one as well
         if not names:
             asks = note or "`hermes models --probe` asks it for its models"
             return [ModelRow(id=f"{name}/…", provider=name, state=state, note=asks)]

@@ -150,6 +150,15 @@ def test_rows_say_what_is_missing(tmp_path: Path) -> None:
     assert "model.default groq/NAME" in rows_of(catalog(tmp_path, {"GROQ_API_KEY": "k"}))["local/smollm2"].note
 
 
+def test_a_default_of_an_endpoint_without_a_list_stands_in_the_list(tmp_path: Path) -> None:
+    chosen = rows_of(catalog(tmp_path, model=ModelSettings(default="ollama/org/small:7b")))["ollama/org/small:7b"]
+    assert (chosen.provider, chosen.state, chosen.default) == ("ollama", "ready", True)
+    keyed = rows_of(catalog(tmp_path, model=ModelSettings(default="openai/large")))["openai/large"]
+    assert (keyed.state, keyed.note) == ("missing", "set OPENAI_API_KEY")
+    listed = rows_of(catalog(tmp_path, providers={"acme": ACME}, model=ModelSettings(default="acme/slip")))
+    assert "acme/slip" not in listed
+
+
 def test_probing_asks_all_endpoints_and_says_which_are_down(tmp_path: Path) -> None:
     async def hanging(request: HttpRequest, connection: HttpConnection) -> None:
         await connection.gone.wait()

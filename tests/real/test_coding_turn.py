@@ -207,7 +207,7 @@ def test_a_denial_and_its_reason_reach_the_model(tmp_path: Path) -> None:
         pane.wait("Why not?")
         pane.enter("prices are right")
         pane.wait(lambda text: "As you wish." in text and "idle" in text)
-        assert "The user denied this call. They said: prices are right" in results(server)[0]
+        assert "The user denied this call. They said: prices are right. Do not" in results(server)[0]
         assert git(here.work, "status", "--porcelain") == ""
 
 

@@ -46,7 +46,7 @@ ENTRIES = (
         "sessions:export",
         "SESSION",
         options=(
-            Option("format", "how it is written, markdown if not said", value="FORMAT", choices=("json", "markdown"), short="f"),
+            Option("format", "its form, markdown if not said", value="FORMAT", choices=("json", "markdown"), short="f"),
             Option("output", "write to this file, mode 0600", value="FILE", short="o"),
         ),
     ),
