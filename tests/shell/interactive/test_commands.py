@@ -89,6 +89,13 @@ def test_models_tools_and_sessions_are_listed() -> None:
     assert "*  1  s1  (no title)" in done("/sessions")[1].text
 
 
+def test_a_tools_line_is_as_wide_as_the_window() -> None:
+    tools = m.ToolListResult((m.ToolRow("read_file", "files", "word " * 60, "core", "ready", read_only=True),))
+    (line,) = [line for line in done("/tools", answer("hermes/tool/list", tools))[1].text.splitlines() if "word" in line]
+    assert line.endswith("…")
+    assert len(line) == 80
+
+
 def answer(method: str, result: Any) -> Any:
     return lambda daemon: daemon.extra.update({method: lambda _: msgspec.to_builtins(result)})
 

@@ -135,8 +135,9 @@ async def _tools(chat: Chat, _: str) -> None:
     params = m.ToolListParams(chat.session.session_id)
     rows = (await chat.connection.request("hermes/tool/list", params, m.ToolListResult, resend=True)).tools
     width = max((len(row.name) for row in rows), default=0)
+    left = max(20, chat.painter.width() - width - len("    reads    "))
     lines = [
-        f"  {row.name:<{width}}  {'reads  ' if row.read_only else 'asks   '}  {one_line(row.description, 90)}"
+        f"  {row.name:<{width}}  {'reads  ' if row.read_only else 'asks   '}  {one_line(row.description, left)}"
         for row in rows
     ]
     chat.say("\n".join(lines) if lines else "no tools in this session")
