@@ -162,7 +162,8 @@ class Admission:
         )
         message = Message("user", input_parts(blocks), item_id=item.item_id)
         row = session.touched(title=session.row.title or title_of(item.text))
-        started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
+        # The text comes with the end: a message of megabytes is not sent twice in one breath.
+        started = msgspec.structs.replace(item, status="inProgress", completed_at=None, input=(), text="")
         drafts = [
             Draft(TurnStarted(turn_id, blocks, by, session.model), turn_id),
             Draft(ItemStarted(started), turn_id, item.item_id),

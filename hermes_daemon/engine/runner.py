@@ -260,7 +260,7 @@ class Runner:
             text=input_text(entry.input),
             by=entry.by,
         )
-        started = msgspec.structs.replace(item, status="inProgress", completed_at=None)
+        started = msgspec.structs.replace(item, status="inProgress", completed_at=None, input=(), text="")
         left = [other for other in self.session.admission.queue.entries if other.queue_id != entry.queue_id]
         queue_draft, queue_op = self.session.admission.change_queue(left)
         drafts = [

@@ -35,7 +35,7 @@ STUCK_SECONDS: Final = 30.0
 EOF_SECONDS: Final = 10.0
 WRITE_HIGH: Final = 262_144
 HANG_UP_SECONDS: Final = 1.0
-FRAME_LIMITS: Final = (65_536, 67_108_864)
+FRAME_LIMITS: Final = (65_536, 16_777_216)
 NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 Handler = Callable[[Any, Any], Awaitable[msgspec.Struct]]
@@ -302,7 +302,7 @@ class Connection(asyncio.Protocol):
         self.hello = hello
         self.outbox.latency = min(max(0, hello.capabilities.max_latency_ms), 1000) / 1000
         least, most = FRAME_LIMITS
-        self.outbox.frame_limit = min(max(hello.capabilities.max_frame_bytes, least), most)
+        self.outbox.take_frames(min(max(hello.capabilities.max_frame_bytes, least), most))
         reply(envelope.result(call.id, welcome))
 
     def _answered_at_once(self, call: Call, handler: Callable[[Any, Any], Any], params: Any) -> bytes:

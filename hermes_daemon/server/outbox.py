@@ -185,6 +185,12 @@ class Outbox:
         self._thinned: dict[int, Subscription] = {}
         self._merge_timer: asyncio.TimerHandle | None = None
 
+    def take_frames(self, limit: int) -> None:
+        """No frame of events or answers has more bytes. A reader of long frames must have room for a few of them: a
+        long message is told three times in one breath (turn.started, item.started, item.completed)."""
+        self.frame_limit = limit
+        self._hard = max(self._hard, 2 * limit)
+
     @property
     def merges(self) -> bool:
         """True when deltas may wait for their neighbours."""

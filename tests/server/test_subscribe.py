@@ -288,7 +288,7 @@ def test_more_than_4_mib_missing_is_a_snapshot(tmp_path: Path) -> None:
                 await peer.say(session, str(number) + "x" * 200_000)
             since = (known["epoch"], known["head"])
             assert (await Follower(peer, session).subscribe(since=since))["mode"] == "replay"
-            for number in range(2):
+            for number in range(3):
                 await peer.say(session, str(number) + "x" * 200_000)
             assert (await Follower(peer, session).subscribe(since=since))["mode"] == "snapshot"
 
