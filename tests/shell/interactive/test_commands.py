@@ -91,7 +91,9 @@ def test_models_tools_and_sessions_are_listed() -> None:
 
 def test_a_tools_line_is_as_wide_as_the_window() -> None:
     tools = m.ToolListResult((m.ToolRow("read_file", "files", "word " * 60, "core", "ready", read_only=True),))
-    (line,) = [line for line in done("/tools", answer("hermes/tool/list", tools))[1].text.splitlines() if "word" in line]
+    (line,) = [
+        line for line in done("/tools", answer("hermes/tool/list", tools))[1].text.splitlines() if "word" in line
+    ]
     assert line.endswith("…")
     assert len(line) == 80
 
