@@ -21,6 +21,7 @@ from hermes_daemon.engine.told import Told
 from hermes_protocol.events import ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
 
 LEASE: Final = 1024
+ENVELOPE: Final = 256  # bytes of a frame around the data of its event, about
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
 MERGED_KEPT: Final = 8
@@ -285,7 +286,7 @@ class Feed:
                 if row.seq > self.head:
                     break
                 found.append(replayed(row))
-                size += len(row.data)
+                size += len(row.data) + ENVELOPE
                 if size > budget:
                     return None
             last = rows[-1].seq

@@ -31,7 +31,7 @@ def fitted(value: Any, limit: int, session_id: str = "") -> Any:
 
 
 def text_blob_id(session_id: str, item_id: str) -> str:
-    """The blob id under which the whole text of a message item is read."""
+    """The blob id under which the whole text of a message, or output of a tool, is read that was cut for a frame."""
     return f"{TEXT_BLOB}{session_id}:{item_id}"
 
 
@@ -46,7 +46,7 @@ def text_blob_of(blob_id: str) -> tuple[str, str] | None:
 def _cut(value: Any, chars: int, session_id: str) -> Any:
     if isinstance(value, str):
         return _shortened(value, chars)
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_cut(entry, chars, session_id) for entry in value]
     if not isinstance(value, dict):
         return value
@@ -54,10 +54,27 @@ def _cut(value: Any, chars: int, session_id: str) -> Any:
         # Half an image is none: say what was there.
         return {"type": "text", "text": f"[{value.get('mime', 'image')}, {len(value['data']):,} bytes of base64]"}
     cut = {name: _cut(entry, chars, session_id) for name, entry in value.items()}
-    text = value.get("text")
+    text, output = value.get("text"), value.get("output")
     if value.get("type") in _SPOKEN and session_id and isinstance(text, str) and cut["text"] != text:
-        cut["blob"] = {"id": text_blob_id(session_id, value["itemId"]), "bytes": len(text.encode())}
+        cut["blob"] = _whole(session_id, value["itemId"], text)
+    elif value.get("type") == "toolCall" and output is not None:
+        cut["output"] = _cut_output(output, chars, session_id, value["itemId"])
     return cut
+
+
+def _cut_output(output: dict[str, Any], chars: int, session_id: str, item_id: str) -> dict[str, Any]:
+    """A tool's output in its own form for what is too long: head, tail and a blob."""
+    text = output.get("text")
+    if text is not None and (len(text) <= chars or not session_id):
+        return {"text": _shortened(text, chars)}
+    head, rest = chars * 2 // 5, chars - chars * 2 // 5
+    blob = output.get("blob") if text is None else _whole(session_id, item_id, text)
+    start, end = (output.get("head", ""), output.get("tail", "")) if text is None else (text, text)
+    return {"head": start[:head], "tail": end[max(0, len(end) - rest) :], **({"blob": blob} if blob else {})}
+
+
+def _whole(session_id: str, item_id: str, text: str) -> dict[str, Any]:
+    return {"id": text_blob_id(session_id, item_id), "bytes": len(text.encode()), "lines": text.count("\n") + 1}
 
 
 def _shortened(text: str, chars: int) -> str:

@@ -207,6 +207,11 @@ class Outbox:
         return self.owed > self._hard
 
     @property
+    def replay_limit(self) -> int:
+        """Bytes of missed events it can take at once; a reader that missed more is better served by a snapshot."""
+        return self._hard // 2
+
+    @property
     def paused(self) -> bool:
         """True while the socket does not take more."""
         return self._paused

@@ -12,6 +12,7 @@ from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import text_blob_of
 from hermes_protocol import schema
 from hermes_protocol.errors import ProtocolError
+from hermes_protocol.events import ToolCallItem
 from hermes_protocol.methods import (
     BlobReadParams,
     BlobReadResult,
@@ -136,7 +137,8 @@ async def blob_read(connection: Connection, params: BlobReadParams) -> BlobReadR
 def _item_text(store: Store, session_id: str, item_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:
     """A page of the whole text of an item that was cut to fit a frame."""
     row = store.item(session_id, item_id)
-    text = getattr(row.item, "text", None) if row is not None else None
+    item = row.item if row is not None else None
+    text = item.output.text if isinstance(item, ToolCallItem) and item.output else getattr(item, "text", None)
     if not isinstance(text, str):
         return None
     data = text.encode("utf-8", "replace")
