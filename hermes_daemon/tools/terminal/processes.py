@@ -22,6 +22,7 @@ MARKER = "HERMES_PROCESS"
 KNOWS_PROCESSES = os.path.isdir("/proc/self")
 """Whether the system shows its processes as files, as Linux does. Else only process groups can be signalled."""
 
+_PASSES = 5
 _POLL_S = 0.02
 
 
@@ -48,16 +49,25 @@ def start_time(pid: int) -> str:
 
 
 def strays(marker: str, session: int = 0) -> list[Stray]:
-    """Living processes with the marker, or of the process session or group `session`. Without /proc, none."""
+    """Living processes with the marker, or of the process session or group `session`. Without /proc, none.
+
+    A process may fork and be gone between being listed and being read: what is new is read until nothing is.
+    """
     wanted = f"{MARKER}={marker}".encode()
     found: list[Stray] = []
-    for pid in _pids():
-        fields = _stat(pid)
-        if fields is None or fields[0] == "Z" or pid == os.getpid():
-            continue
-        ours = session > 0 and session in (int(fields[2]), int(fields[3]))
-        if ours or (marker and wanted in _environment(pid)):
-            found.append(Stray(pid, f"{_boot_id()}:{fields[19]}", _command(pid)))
+    seen = {os.getpid()}
+    for _ in range(_PASSES):
+        fresh = [pid for pid in _pids() if pid not in seen]
+        if not fresh:
+            break
+        seen.update(fresh)
+        for pid in fresh:
+            fields = _stat(pid)
+            if fields is None or fields[0] == "Z":
+                continue
+            ours = session > 0 and session in (int(fields[2]), int(fields[3]))
+            if ours or (marker and wanted in _environment(pid)):
+                found.append(Stray(pid, f"{_boot_id()}:{fields[19]}", _command(pid)))
     return found
 
 
