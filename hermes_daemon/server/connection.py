@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         self._in_flight: dict[Id, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stuck: asyncio.TimerHandle | None = None
-        self._unsent = 0
+        self._written = self._taken = 0
         self._leaving: asyncio.TimerHandle | None = None
         self._deaf = False
         self._hung_up = False
@@ -159,15 +159,19 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _watch(self) -> None:
-        self._unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        self._taken = self._taken_now()
         self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        if self._transport is not None and self._transport.get_write_buffer_size() < self._unsent:
+        if self._taken_now() > self._taken:
             self._watch()  # slow, but it reads: one frame may take longer than that
             return
         log.warning("connection %s took nothing for %d s: closed", self.id, STUCK_SECONDS)
         self.abort()
+
+    def _taken_now(self) -> int:
+        """Bytes that the socket has taken so far."""
+        return self._written - self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def _stop_reading(self) -> None:
         """The client asks and does not read its answers: it is heard again when it has."""
@@ -184,6 +188,7 @@ class Connection(asyncio.Protocol):
 
     def _send(self, data: bytes) -> None:
         if self._transport is not None and not self._closed:
+            self._written += len(data)
             self._transport.write(data)
 
     def _broken(self, frame: Broken) -> None:
