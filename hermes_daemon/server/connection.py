@@ -17,7 +17,7 @@ from hermes_daemon.core.ports import Refused, Rejected, StorageError, Unavailabl
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.outbox import Outbox, Subscription
-from hermes_daemon.server.peers import is_ours
+from hermes_daemon.server.peers import hung_up, is_ours
 from hermes_protocol import envelope
 from hermes_protocol.content import By
 from hermes_protocol.envelope import Answer, Batch, Call, Fault, Id, Note, Single
@@ -33,6 +33,7 @@ MAX_IN_FLIGHT: Final = 64
 MAX_IN_FLIGHT_OF_ALL: Final = 4096
 STUCK_SECONDS: Final = 30.0
 EOF_SECONDS: Final = 10.0
+GONE_SECONDS: Final = 0.5
 WRITE_HIGH: Final = 262_144
 HANG_UP_SECONDS: Final = 1.0
 FRAME_LIMITS: Final = (65_536, 16_777_216)
@@ -116,7 +117,9 @@ class Connection(asyncio.Protocol):
         self.outbox.flush()
         if not self._busy:
             return False
-        self._leaving = asyncio.get_running_loop().call_later(EOF_SECONDS, self.close)
+        gone = self._transport is not None and hung_up(self._transport.get_extra_info("socket"))
+        patience = GONE_SECONDS if gone else EOF_SECONDS
+        self._leaving = asyncio.get_running_loop().call_later(patience, self.close)
         return True
 
     @property
@@ -290,6 +293,8 @@ class Connection(asyncio.Protocol):
             return ProtocolError("not_initialized", "send initialize first")
         if call.method != "shutdown" and call.method not in METHODS:
             return ProtocolError("method_not_found", f"no method {call.method!r}")
+        if call.method in self.daemon.reader_handlers or call.method == "shutdown":
+            return None  # answered at once: never in flight
         if len(self._in_flight) >= MAX_IN_FLIGHT:
             text = f"{MAX_IN_FLIGHT} requests are in flight on this connection"
             return ProtocolError("overloaded", text, scope="connection", retryAfterMs=100)

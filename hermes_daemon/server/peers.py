@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 from typing import Any
@@ -24,3 +25,16 @@ def is_ours(connected: Any) -> bool:
     """True unless another user is there. The socket's mode keeps others out too; this holds when a mode is wrong."""
     uid = peer_uid(connected)
     return uid is None or uid == os.geteuid()
+
+
+def hung_up(connected: Any) -> bool:
+    """True when the other end is closed both ways: there is nobody who could still read. False where it only said
+    that it will send no more, and where the system does not tell."""
+    if not hasattr(select, "poll"):
+        return False
+    poller = select.poll()
+    try:
+        poller.register(connected.fileno(), 0)  # a hang-up is told unasked
+        return any(state & select.POLLHUP for _, state in poller.poll(0))
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermes_daemon.engine.mailbox import MAILBOX
-from hermes_daemon.server.connection import MAX_IN_FLIGHT
+from hermes_daemon.server.connection import MAX_IN_FLIGHT, MAX_IN_FLIGHT_OF_ALL
 from tests.support.live import Peer, live
 from tests.support.loops import on_every_loop, run
 
@@ -268,7 +268,9 @@ def test_an_id_in_flight_cannot_be_used_again_until_it_is_answered(tmp_path: Pat
 
 
 @on_every_loop
-def test_a_cancelled_request_that_had_not_begun_has_no_effect(tmp_path: Path, loop: str) -> None:
+def test_cancel_before_start(tmp_path: Path, loop: str) -> None:
+    """The handed case: what was cancelled while it waited ends at once and never starts."""
+
     async def story() -> None:
         async with live(str(tmp_path)) as daemon:
             peer = await daemon.peer()
@@ -277,6 +279,7 @@ def test_a_cancelled_request_that_had_not_begun_has_no_effect(tmp_path: Path, lo
                 submits = [peer.call("hermes/turn/submit", said(session, f"text {number}")) for number in range(30)]
                 for id in submits:
                     peer.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}})
+                    peer.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id + 1000}})
                 for id in submits:
                     assert (await peer.answer(id))["error"]["data"]["kind"] == "cancelled"
             assert (await peer.say(session, "the last"))["data"]["status"] == "completed"
@@ -321,6 +324,7 @@ def test_a_connection_has_64_requests_in_flight_and_no_more(tmp_path: Path, loop
             waiting = [peer.call("hermes/session/wait", wait_for(session)) for _ in range(MAX_IN_FLIGHT)]
             error = await peer.refused("hermes/session/list")
             assert (error["code"], error["data"]["scope"]) == (-32050, "connection")
+            assert (await peer.request("hermes/daemon/ping", {"echo": 1}))["echo"] == 1  # never queued behind work
             assert error["data"]["retryAfterMs"] > 0
             assert error["data"]["retryable"] is True
             peer.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": waiting[0]}})
@@ -328,6 +332,29 @@ def test_a_connection_has_64_requests_in_flight_and_no_more(tmp_path: Path, loop
             await peer.request("hermes/session/list")
 
     run(story(), loop)
+
+
+def test_a_daemon_has_so_many_requests_in_flight_and_tells_the_rest(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon:
+            owner = await daemon.peer("owner")
+            session = await owner.session(str(tmp_path))
+            crowd = [await daemon.peer(f"p{number}") for number in range(MAX_IN_FLIGHT_OF_ALL // MAX_IN_FLIGHT)]
+            for peer in crowd:
+                for _ in range(MAX_IN_FLIGHT):
+                    peer.call("hermes/session/wait", wait_for(session))
+            for peer in crowd:
+                peer.send({"jsonrpc": "2.0", "method": "initialized"})
+            while daemon.daemon.in_flight < MAX_IN_FLIGHT_OF_ALL:
+                await asyncio.sleep(0)
+            error = await owner.refused("hermes/session/list")
+            assert (error["code"], error["data"]["scope"]) == (-32050, "daemon")
+            crowd[0].close()
+            while daemon.daemon.in_flight == MAX_IN_FLIGHT_OF_ALL:
+                await asyncio.sleep(0)
+            await owner.request("hermes/session/list")
+
+    run(story(), "uvloop")
 
 
 def test_a_session_takes_so_many_waiting_requests_and_tells_the_rest(tmp_path: Path) -> None:
