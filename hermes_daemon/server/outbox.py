@@ -23,6 +23,7 @@ from hermes_protocol.framing import Framing, encode
 from hermes_protocol.methods import DesyncParams, Detail, LagParams
 
 CHUNK: Final = 262_144
+SHORTEST_WAIT: Final = 0.001
 STATUS_KINDS: Final = ("turn.", "session.", "request.", "queue.", "notice")
 
 
@@ -246,7 +247,10 @@ class Outbox:
         elif self.bytes > self._hard // 2:
             self._thin(subscription)
         elif self._merge_timer is None:
-            self._merge_timer = asyncio.get_running_loop().call_later(self.latency, self._merged)
+            # On a grid that all connections share: who waits for the same run hands on the same merged bytes.
+            loop = asyncio.get_running_loop()
+            grid = max(self.latency, SHORTEST_WAIT)
+            self._merge_timer = loop.call_at((loop.time() // grid + 1) * grid, self._merged)
 
     def forget(self, subscription: Subscription) -> int:
         """Drop what a subscription has queued: its events are not wanted any more. The last number it was sent."""

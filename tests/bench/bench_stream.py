@@ -16,7 +16,7 @@ from tests.bench.figure import Figure
 from tests.support.daemon_process import running_daemon
 
 DELTAS = 10_000
-TURNS = 5
+TURNS = 21
 USUAL_MS = 33  # what a client gets that asks for nothing
 MODEL = f"scripted/words?n={DELTAS}&delay_ms=0"
 
