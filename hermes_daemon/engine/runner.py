@@ -80,7 +80,7 @@ class Runner:
         self._tasks: set[asyncio.Task[Fact]] = set()
         self._pending: list[Awaitable[None]] = []
         self._model_call: ModelCall | None = None
-        self._steers: dict[int, QueueEntry] = {}
+        self._steers: dict[str, QueueEntry] = {}
         self.tool_items: dict[str, ToolCallItem] = {}
         self.finished: dict[str, tuple[AnyItem, ...]] = {}
         self._blobs: list[Op] = []
@@ -96,9 +96,9 @@ class Runner:
 
     def steer(self, entry: QueueEntry) -> None:
         """Hand the running turn something the user added."""
-        message = Message("user", input_parts(entry.input), item_id=new_id("item"))
-        self._steers[id(message)] = entry
-        self._inbox.put_nowait(Steered(message))
+        item_id = new_id("item")
+        self._steers[item_id] = entry
+        self._inbox.put_nowait(Steered(Message("user", input_parts(entry.input), item_id=item_id)))
 
     def drop(self, texts: tuple[str, ...]) -> None:
         """The queue was cleared, with the steering that no model call has taken yet."""
@@ -199,7 +199,7 @@ class Runner:
         """Make a message durable together with the items it completes."""
         if message.role == "user" and message.item_id is not None:
             async with self.session.mailbox.lock:  # steering leaves the queue
-                if id(message) in self._steers:
+                if message.item_id in self._steers:
                     await self._write(message)
         else:
             await self._write(message)
@@ -246,7 +246,7 @@ class Runner:
         return drafts, ops
 
     def _steer_items(self, message: Message) -> tuple[list[Draft], list[Op]]:
-        entry = self._steers.pop(id(message), None)
+        entry = self._steers.pop(message.item_id or "", None)
         if entry is None or message.item_id is None:
             return [], []
         now = self.session.parts.clock.now()

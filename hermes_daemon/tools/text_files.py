@@ -51,10 +51,6 @@ class TextFile(msgspec.Struct, frozen=True):
     encoding: Encoding
     status: os.stat_result
 
-    def to_bytes(self, text: str) -> bytes:
-        """The bytes of a new text in this file's encoding. UnicodeEncodeError when it cannot hold it."""
-        return encoded(text, self.encoding)
-
 
 def open_regular(path: str) -> tuple[BinaryIO, os.stat_result]:
     """The file opened for reading, and its state. Folders, pipes, sockets and devices are Refused, without waiting."""

@@ -27,7 +27,6 @@ class Answer:
         self._shown: dict[str, str] = {}  # text on standard output of each open message
         self._names: dict[str, str] = {}  # tools of the open calls
         self._newline = True  # whether standard output stands at the beginning of a line
-        self.said_something = False
         self.model = ""
         self.status = ""
         self.failed = ""
@@ -154,7 +153,6 @@ class Answer:
     def _out(self, text: str) -> None:
         if text:
             self._newline = text.endswith("\n")
-            self.said_something = True
             self._write(STDOUT, text.translate(VISIBLE) if self._out_tty else text)
 
     def _end_line(self) -> None:
