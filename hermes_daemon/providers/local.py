@@ -25,8 +25,16 @@ CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "local_child.py
 STALL_S = 600.0  # a long prompt on a slow machine, behind another session's
 EXPLAIN_S = 1.0  # how long a process whose connection broke has to be found dead
 MAX_OUTPUT = 1024  # small models that lose the thread would else fill their window
-# Small models wander less at a low temperature; a presence penalty keeps them out of loops and is the kinder one.
-SAMPLING = {"temperature": 0.2, "top_p": 0.9, "presence_penalty": 0.4, "cache_prompt": True}
+# Small models wander less at a low temperature; the penalties keep them out of loops that fill the whole output, and
+# the seed makes one question get one answer.
+SAMPLING = {
+    "temperature": 0.2,
+    "top_p": 0.9,
+    "presence_penalty": 0.4,
+    "repeat_penalty": 1.2,
+    "seed": 7,
+    "cache_prompt": True,
+}
 
 
 class _Served:
