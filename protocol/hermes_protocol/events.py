@@ -213,6 +213,24 @@ class Question(Wire, frozen=True):
     free_text: bool = True
 
 
+class ClarifyAnswer(Wire, frozen=True):
+    """The answer to one question: one of its choices, several where it is `multi`, free text, or none of it."""
+
+    choice: str | None = None
+    choices: tuple[str, ...] | None = None
+    text: str | None = None
+    skip: bool = False
+
+
+class QuestionStatus(Wire, frozen=True):
+    """How far one question of a clarify request is; in snapshots for those that come later."""
+
+    id: str
+    status: Literal["open", "answered", "skipped", "timed_out"] = "open"
+    answer: ClarifyAnswer | None = None
+    by: By | None = None
+
+
 # --- event payloads -------------------------------------------------------------------------------------------------
 
 
@@ -365,7 +383,9 @@ class ItemDiscarded(EventData, frozen=True):
 
 
 class RequestOpened(EventData, frozen=True):
-    """A question to people; the same row stands in snapshots and hermes/request/list."""
+    """A question; the same row stands in snapshots and hermes/request/list. By kind: permission {toolCall, options,
+    reason}; clarify {questions, answered}; secret {prompt, name}; form {prompt, schema}; clientTool {callId, name,
+    args, connectionId}."""
 
     KIND: ClassVar[str] = "request.opened"
     request_id: str
@@ -380,6 +400,10 @@ class RequestOpened(EventData, frozen=True):
     prompt: str | None = None
     name: str | None = None
     form_schema: dict[str, Any] | None = msgspec.field(default=None, name="schema")
+    answered: tuple[QuestionStatus, ...] = ()
+    call_id: str | None = None
+    args: str | None = None
+    connection_id: str | None = None
     timeout_ms: int | None = None
     remaining_ms: int | None = None
     running: bool = False
@@ -405,6 +429,7 @@ class RequestAnswered(EventData, frozen=True):
     question_id: str
     status: Literal["answered", "skipped", "timed_out"]
     by: By | None = None
+    answer: ClarifyAnswer | None = None
 
 
 class RequestResolved(EventData, frozen=True):

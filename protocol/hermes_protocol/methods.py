@@ -13,6 +13,8 @@ import msgspec
 from hermes_protocol.content import InputBlock, Usage, Wire
 from hermes_protocol.events import (
     AnyItem,
+    ClarifyAnswer,
+    Event,
     QueueEntry,
     RequestOpened,
     SessionState,
@@ -342,6 +344,78 @@ class ItemsResult(Wire, frozen=True):
     next_cursor: str | None = None
 
 
+class EventsParams(Wire, frozen=True):
+    """Events after the number `after`, at most `limit` of them."""
+
+    session_id: str
+    epoch: str
+    after: int
+    limit: int = 500
+
+
+class EventsResult(Wire, frozen=True):
+    """`events` as hermes/event carries them; each `prev` is the number before it in this stream, the first one's is
+    `after`. `truncated`: there are more, ask again after the last."""
+
+    events: tuple[Event, ...]
+    head: int
+    truncated: bool = False
+
+
+class ForkParams(Wire, frozen=True):
+    """`atItemId` is the last item the new session has; without, all completed ones."""
+
+    session_id: str
+    at_item_id: str | None = None
+    title: str | None = None
+    key: str | None = None
+
+
+class RewindParams(Wire, frozen=True):
+    """Everything behind the item `toItemId` goes; a user message named here goes too, to be asked again."""
+
+    session_id: str
+    to_item_id: str
+    expect_rev: int
+    key: str | None = None
+
+
+class RewindResult(Wire, frozen=True):
+    """`removed` counts items; `input` is what the user message said that was taken back."""
+
+    rev: int
+    removed: int
+    seq: int
+    input: tuple[InputBlock, ...] = ()
+
+
+class ArchiveParams(Wire, frozen=True):
+    session_id: str
+    archived: bool = True
+    key: str | None = None
+
+
+class ClientTool(Wire, frozen=True):
+    """A tool that this connection runs for the session. `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any] = {}
+    read_only: bool = False
+    timeout_ms: int = 60_000
+
+
+class RegisterParams(Wire, frozen=True):
+    """What this connection offers the session, in place of what it offered before; gone with the connection."""
+
+    session_id: str
+    tools: tuple[ClientTool, ...] = ()
+
+
+class RegisterResult(Wire, frozen=True):
+    tools: tuple[str, ...]
+
+
 class WaitParams(Wire, frozen=True):
     session_id: str
     until: Literal["idle", "turn", "seq"]
@@ -425,6 +499,22 @@ class SubmitResult(Wire, frozen=True):
     duplicate: bool = False
 
 
+class SteerParams(Wire, frozen=True):
+    """Input for the turn `turnId`, taken at its next model call; turn_mismatch when it is not the running one."""
+
+    session_id: str
+    turn_id: str
+    input: tuple[InputBlock, ...]
+    key: str
+
+
+class SteerResult(Wire, frozen=True):
+    status: Literal["accepted"]
+    queue_id: str
+    seq: int
+    duplicate: bool = False
+
+
 class InterruptParams(Wire, frozen=True):
     session_id: str
     turn_id: str | None = None
@@ -451,6 +541,23 @@ class QueueRemoveParams(Wire, frozen=True):
     key: str | None = None
 
 
+class QueueUpdateParams(Wire, frozen=True):
+    session_id: str
+    queue_id: str
+    input: tuple[InputBlock, ...]
+    expect_queue_rev: int | None = None
+    key: str | None = None
+
+
+class QueueReorderParams(Wire, frozen=True):
+    """`order`: queue ids, first to run first; entries that it does not name keep their order behind them."""
+
+    session_id: str
+    order: tuple[str, ...]
+    expect_queue_rev: int | None = None
+    key: str | None = None
+
+
 class QueueResult(Wire, frozen=True):
     queue: tuple[QueueEntry, ...]
     queue_rev: int
@@ -466,13 +573,6 @@ class RequestListParams(Wire, frozen=True):
 
 class RequestListResult(Wire, frozen=True):
     requests: tuple[RequestOpened, ...]
-
-
-class ClarifyAnswer(Wire, frozen=True):
-    choice: str | None = None
-    choices: tuple[str, ...] | None = None
-    text: str | None = None
-    skip: bool = False
 
 
 class Answer(Wire, frozen=True):
@@ -574,6 +674,26 @@ class BlobReadResult(Wire, frozen=True):
     next_offset: int
 
 
+class BlobCreateParams(Wire, frozen=True):
+    """Bring a big input, in pieces: the first without `blobId` and at offset 0, the others behind what is there.
+    `data` is text, or base64 where `encoding` says so; `final` closes the blob."""
+
+    session_id: str
+    data: str
+    blob_id: str | None = None
+    mime: str = "text/plain; charset=utf-8"
+    encoding: Literal["utf8", "base64"] = "utf8"
+    offset: int = 0
+    final: bool = True
+
+
+class BlobCreateResult(Wire, frozen=True):
+    """`bytes` is what is there now: the offset of the next piece."""
+
+    blob_id: str
+    bytes: int
+
+
 class ConfigGetParams(Wire, frozen=True):
     path: str = ""
 
@@ -581,6 +701,23 @@ class ConfigGetParams(Wire, frozen=True):
 class ConfigGetResult(Wire, frozen=True):
     value: Any
     source: str
+
+
+class ConfigSetParams(Wire, frozen=True):
+    """`value` null takes the setting out of the file, back to its default."""
+
+    path: str
+    value: Any
+    key: str | None = None
+
+
+class ConfigSetResult(Wire, frozen=True):
+    """`changed`: dotted keys that have another value now. `file` is where it was written."""
+
+    value: Any
+    changed: tuple[str, ...]
+    file: str
+    warnings: tuple[str, ...] = ()
 
 
 class UsageParams(Wire, frozen=True):
@@ -668,6 +805,15 @@ class DaemonStateParams(Wire, frozen=True):
     reason: str = ""
     restart: bool = False
     deadline_s: float | None = None
+
+
+class TelemetryParams(Wire, frozen=True):
+    """One fact about work done. `attrs` are flat: numbers, strings, truth values."""
+
+    name: str
+    attrs: dict[str, Any]
+    session_id: str | None = None
+    turn_id: str | None = None
 
 
 class LogMessageParams(Wire, frozen=True):
