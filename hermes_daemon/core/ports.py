@@ -133,7 +133,10 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One provider call. `messages` obey the laws of core.history; `system` is apart."""
+    """One provider call. `messages` obey the laws of core.history; `system` is apart.
+
+    `extra_body` and `extra_headers` are what middleware adds: a provider merges them into what it sends.
+    """
 
     model: str
     system: str
@@ -143,6 +146,8 @@ class Request(msgspec.Struct, frozen=True):
     temperature: float | None = None
     thinking: str | None = None
     session_id: str = ""
+    extra_body: dict[str, Any] = {}
+    extra_headers: dict[str, str] = {}
 
 
 class TextDelta(msgspec.Struct, frozen=True):
