@@ -339,6 +339,29 @@ class Tools(Protocol):
     def get(self, name: str) -> Tool | None: ...
 
 
+# --- what guests may ask ----------------------------------------------------------------------------------------------
+
+
+class Host(Protocol):
+    """What plugins and tools may ask of the engine."""
+
+    async def dispatch_tool(self, session_id: str, name: str, args: dict[str, Any]) -> ToolOutcome:
+        """Run a tool as the session's model would: with policy, approval, and the session's toolsets."""
+        ...
+
+    async def inject_message(self, session_id: str, text: str, who: str) -> str:
+        """Submit text to a session in the name of a plugin; the turn it starts or joins."""
+        ...
+
+    def cancel_model_call(self, session_id: str, reason: str) -> bool:
+        """Break off the model call that runs; False when none does. Completed work stays."""
+        ...
+
+    def set_turn_reasoning(self, session_id: str, effort: str, reason: str) -> str:
+        """Set the reasoning effort of the running turn; "" when it is taken, else why not."""
+        ...
+
+
 # --- storage ----------------------------------------------------------------------------------------------------------
 
 
