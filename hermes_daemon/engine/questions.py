@@ -64,15 +64,17 @@ def denied_by_policy(_: str) -> Resolution:
 
 class Questions:
     """The open questions of one session. `watchers` gives those who follow it, by connection id; `unattended` is the
-    policy for when none of them can answer: wait, or what a question's `policy` is asked by name."""
+    policy for when none of them can answer: wait, or what a question's `policy` is asked by name. `changed` is called
+    when there is one more or less."""
 
     def __init__(self, feed: Feed, store: Store, clock: Clock, watchers: Callable[[], Mapping[str, Watcher]],
-                 resolved: Resolved, unattended: str) -> None:  # fmt: skip
+                 resolved: Resolved, unattended: str, changed: Callable[[], None]) -> None:  # fmt: skip
         self._feed = feed
         self._store = store
         self._clock = clock
         self._watchers = watchers
         self._resolved = resolved
+        self._changed = changed
         self._open: dict[str, OpenQuestion] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self.unattended = unattended
@@ -97,11 +99,6 @@ class Questions:
     def is_open(self, request_id: str) -> bool:
         """True for a question of this session that waits."""
         return request_id in self._open
-
-    def kind(self, request_id: str) -> RequestKind | None:
-        """The kind of an open question."""
-        question = self._open.get(request_id)
-        return question.row.kind if question is not None else None
 
     async def ask(
         self,
@@ -132,6 +129,7 @@ class Questions:
         try:
             await asyncio.shield(announced)
             question.announced = True
+            self._changed()
             self._consider(question)
             return await asyncio.shield(question.future)
         except asyncio.CancelledError:
@@ -345,6 +343,7 @@ class Questions:
         self._open.pop(row.request_id, None)
         if not question.future.done():
             question.future.set_result(resolution)
+        self._changed()
         return seq
 
     def _background(self, work: Coroutine[Any, Any, object]) -> None:

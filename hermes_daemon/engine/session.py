@@ -82,7 +82,13 @@ class Session:
         waiting, told = self.admission.queue, self.feed.told
         told.queue, told.queue_rev, told.paused = waiting.entries, waiting.rev, waiting.paused
         self.questions = Questions(
-            self.feed, parts.store, parts.clock, lambda: self.subscribers, parts.resolved, row.options.unattended
+            self.feed,
+            parts.store,
+            parts.clock,
+            lambda: self.subscribers,
+            parts.resolved,
+            row.options.unattended,
+            self.tell_changed,
         )
         self.client_tools = ClientTools(parts.tools)
 

