@@ -22,8 +22,8 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.core.settings import Settings
-from hermes_protocol.content import Message, Usage
-from hermes_protocol.events import FileChange
+from hermes_protocol.content import By, Message, Usage
+from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
 from hermes_protocol.methods import ModelRow, SearchHit
 
 # --- errors every room may raise --------------------------------------------------------------------------------------
@@ -290,6 +290,30 @@ class Processes(Protocol):
     async def ended(self, pid: int) -> None: ...
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """What a tool asks people. clarify: `questions`, each with an id of its own; secret: `prompt` and the `name` of
+    what is wanted; form: `prompt` and a flat JSON `schema` (an object whose properties are strings, numbers, booleans,
+    or lists of words). `timeout_s` None: the setting approvals.timeout."""
+
+    kind: Literal["clarify", "secret", "form"]
+    questions: tuple[Question, ...] = ()
+    prompt: str = ""
+    name: str = ""
+    schema: dict[str, Any] = {}
+    timeout_s: float | None = None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """How it ended. `answers` has a row for each question of a clarify, also after a time-out; `value` is the secret,
+    `values` the form, both only with the outcome "answered"."""
+
+    outcome: Outcome
+    answers: tuple[QuestionStatus, ...] = ()
+    value: str | None = None
+    values: dict[str, Any] | None = None
+    by: By | None = None
+
+
 class ToolContext(Protocol):
     """What a running tool may know and do. Cancellation arrives as asyncio.CancelledError: clean up, then re-raise."""
 
@@ -313,6 +337,11 @@ class ToolContext(Protocol):
 
     def progress(self, text: str) -> None:
         """More output, as it comes. Never blocks; clients see it at once."""
+        ...
+
+    async def ask(self, request: Ask) -> Answered:
+        """Ask the people who follow the session, and wait. Silence, a refusal and nobody being there are outcomes.
+        Rejected when the request itself does not fit."""
         ...
 
 

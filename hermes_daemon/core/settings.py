@@ -71,12 +71,14 @@ class AgentSettings(Section, frozen=True):
 
 
 class ApprovalSettings(Section, frozen=True):
-    """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off."""
+    """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off. `unattended`
+    holds further patterns by name, for sessions whose option `unattended` is that name."""
 
     mode: Literal["manual", "smart", "off"] = "manual"
     timeout: Seconds = 300.0
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    unattended: dict[str, tuple[str, ...]] = {}
 
 
 class TerminalSettings(Section, frozen=True):
