@@ -25,6 +25,8 @@ ENVELOPE: Final = 256  # bytes of a frame around the data of its event, about
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
 MERGED_KEPT: Final = 8
+PAGE_ROWS: Final = 500
+READ_ROWS: Final = 16
 _encode = msgspec.json.Encoder().encode
 
 
@@ -275,26 +277,43 @@ class Feed:
 
     # --- replay ---
 
-    def missing(self, after: int, budget: int) -> list[Emitted] | None:
-        """Delivered events after `after`, from the journal and what it does not hold yet; None when over `budget`
-        bytes."""
+    def page(self, after: int, budget: int, rows: int = PAGE_ROWS) -> list[Emitted]:
+        """The first delivered events behind `after`, from the journal and what it does not hold yet: at most `rows`
+        and about `budget` bytes of them, at least one. Empty: there are none.
+
+        A run of merged deltas that ends behind `after` is given whole; folded numbers are skipped.
+        """
         found: list[Emitted] = []
         size = 0
         last = after
-        while rows := self._store.events(self.session_id, last, 500):
-            for row in rows:
+        while size < budget and len(found) < rows:
+            wanted = min(READ_ROWS, rows - len(found))
+            stored = self._store.events(self.session_id, last, wanted)
+            for row in stored:
                 if row.seq > self.head:
                     break
-                found.append(replayed(row))
                 size += len(row.data) + ENVELOPE
-                if size > budget:
-                    return None
-            last = rows[-1].seq
-            if last >= self.head:
-                break
-        stored = found[-1].seq if found else after
-        unjournaled = (*self._unconfirmed, *merge(self._run))
-        return found + [event for event in unjournaled if stored < event.seq <= self.head]
+                if size > budget and found:
+                    return found
+                found.append(replayed(row))
+            else:
+                if len(stored) == wanted:
+                    last = stored[-1].seq
+                    continue
+            newest = found[-1].seq if found else after
+            unjournaled = (*self._unconfirmed, *merge(self._run))
+            found += [event for event in unjournaled if newest < event.seq <= self.head]
+            return found[:rows]
+        return found
+
+    def retains(self, after: int) -> bool:
+        """Whether every event behind this number can still be told."""
+        oldest, _ = self._store.event_range(self.session_id)
+        return 0 <= after <= self.head and (after + 1 >= oldest or not oldest)
+
+    def size_after(self, after: int) -> int:
+        """Bytes of the events behind this number, about."""
+        return self._store.event_bytes(self.session_id, after)
 
     @property
     def ahead(self) -> set[str]:

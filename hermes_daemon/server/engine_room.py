@@ -135,22 +135,19 @@ class EngineRoom:
         detail = params.detail or (hello.capabilities.events.detail if hello else "full")
         feed = session.feed
         since = params.since
-        missing = None
-        if since is not None and since.epoch == feed.epoch and self._retained(session, since.seq):
-            missing = feed.missing(since.seq, min(REPLAY_BYTES, connection.outbox.replay_limit))
-        last = since.seq if since is not None and missing is not None else feed.head
+        last = feed.head
+        replayed = False
+        if since is not None and since.epoch == feed.epoch and feed.retains(since.seq):
+            replayed = feed.size_after(since.seq) <= REPLAY_BYTES
+            last = since.seq if replayed else last
         subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
         connection.subscriptions[session.session_id] = subscription
         session.attach(subscription)
-        connection.after_reply(lambda: subscription.release(missing or []))
-        if missing is None:
+        connection.after_reply(subscription.release)
+        if not replayed:
             snapshot = snapshot_of(session, params.tail, connection.outbox.frame_limit // 2)
             return SubscribeResult("snapshot", feed.epoch, feed.head, feed.head, snapshot)
         return SubscribeResult("replay", feed.epoch, last, feed.head)
-
-    def _retained(self, session: Session, seq: int) -> bool:
-        oldest, _ = self.parts.store.event_range(session.session_id)
-        return 0 <= seq <= session.feed.head and (seq + 1 >= oldest or not oldest)
 
     def unsubscribe(self, connection: Connection, session_id: str) -> None:
         """End the subscription, if there is one; what it had queued is dropped."""
