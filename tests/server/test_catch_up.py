@@ -101,6 +101,7 @@ def test_a_journal_that_was_pruned_under_a_reader_that_is_behind_is_said(tmp_pat
 STEPS = st.one_of(
     st.tuples(st.just("notice"), st.sampled_from([1, 100, 30_000])),
     st.tuples(st.just("start"), st.just(0)),
+    st.tuples(st.just("settle"), st.just(0)),
     st.tuples(st.just("say"), st.sampled_from([1, 7, 20_000])),
     st.tuples(st.just("complete"), st.just(0)),
     st.tuples(st.just("join"), st.floats(0, 1)),
@@ -160,6 +161,8 @@ async def _joining(path: Path, steps: list[tuple[str, Any]], latency: float) -> 
     for count, (step, value) in enumerate(steps):
         if step == "notice":
             await feed.post([Draft(Notice("info", "n" * value, "test"))])
+        elif step == "settle":
+            await feed.commit([Draft(Notice("info", "all was written", "test"))])
         elif step == "start" and not open_item:
             open_item, said = f"i{count}", 0
             item = AgentMessage(item_id=open_item, status="inProgress", created_at=NOON, text="", model="m")
