@@ -117,6 +117,16 @@ class Configuration(Protocol):
         """`reload` when a file was changed since the last reading, else None."""
         ...
 
+    @property
+    def path(self) -> str:
+        """Where config.yaml is, or would be."""
+        ...
+
+    def set(self, path: str, value: Any) -> Reload:
+        """Write one value, None to take it out, and read everything again. Refused with nothing written when the
+        result would be no valid configuration."""
+        ...
+
     def get(self, path: str = "") -> tuple[Any, str]:
         """(value, source) of a dotted key, the whole tree for "". Refused for an unknown key."""
         ...

@@ -21,7 +21,7 @@ from hermes_daemon.engine.mailbox import PATIENCE
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session_row import title_of
 from hermes_daemon.engine.turn_queue import TurnQueue
-from hermes_protocol.content import By, InputBlock, Message, input_parts, input_text
+from hermes_protocol.content import By, InputBlock, Message, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
     ItemCompleted,
@@ -90,6 +90,7 @@ class Admission:
         self._expect_open()
         if not params.input:
             raise ProtocolError("invalid_params", "$.input: expected at least one block", path="$.input")
+        self._session.expect_blobs(params.input)
         if params.options.model is not None:
             self._session.parts.models.resolve(params.options.model)
 
@@ -160,7 +161,7 @@ class Admission:
             text=input_text(blocks),
             by=by,
         )
-        message = Message("user", input_parts(blocks), item_id=item.item_id)
+        message = Message("user", session.parts_of(blocks), item_id=item.item_id)
         row = session.touched(title=session.row.title or title_of(item.text))
         # The text comes with the end: a message of megabytes is not sent twice in one breath.
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None, input=(), text="")

@@ -31,11 +31,18 @@ class CallContext:
         self._runner = runner
         self._growing = growing
         self._lines = LineRedactor(session.parts.redact)
+        self._bytes = self._told = 0
 
     def progress(self, text: str) -> None:
-        """Show more output. Past the inline limit nothing more is streamed: the result holds head and tail."""
+        """Show more output. Past the inline limit nothing more is streamed, only how many bytes there are, each time
+        these are a quarter more: the result holds head, tail and a blob."""
+        self._bytes += len(text.encode("utf-8", "replace"))
         if self._listened and (shown := self._lines.feed(text)):
-            self._growing.say(shown)
+            self._growing.say(shown[: MAX_INLINE - self._growing.length])
+        past = self._growing.length >= MAX_INLINE and not self._runner.over
+        if past and self._bytes > self._told + self._told // 4:
+            self._told = self._bytes
+            self._growing.count(self._bytes)
 
     def finish(self) -> None:
         """Show what was held back because its line was not finished."""

@@ -18,7 +18,7 @@ from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
 from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
 from hermes_daemon.engine.told import Told
-from hermes_protocol.events import ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
+from hermes_protocol.events import EventData, ItemCompleted, ItemDelta, ItemDiscarded, ItemProgress, ItemStarted
 
 LEASE: Final = 1024
 ENVELOPE: Final = 256  # bytes of a frame around the data of its event, about
@@ -158,21 +158,30 @@ class Feed:
         """Send a delta now. False when numbers have run out: await `room(1)` and try again."""
         if self._next > self._ceiling:
             return False
-        data = ItemDelta(field, text, offset)
-        event = self._number(Draft(data, turn_id, item_id), self._clock.now())
+        self._send(Draft(ItemDelta(field, text, offset), turn_id, item_id), len(text))
+        return True
+
+    def progress(self, turn_id: str | None, item_id: str, data: ItemProgress) -> None:
+        """Say how far an open item is, on the way of deltas. Left out when numbers have run out: the next one says
+        it too."""
+        if self._next <= self._ceiling:
+            self._send(Draft(data, turn_id, item_id), 0)
+
+    def _send(self, draft: Draft, chars: int) -> None:
+        """Deliver now what is journaled a moment later, and gone when its item completes."""
+        event = self._number(draft, self._clock.now())
         if self._outgoing:
             self._outgoing.append(_Slot([event]))
         else:
             self._deliver(event)
         self._run.append(event)
-        self._run_chars += len(text)
+        self._run_chars += chars
         if self._run_chars > RUN_CHARS:
             self.flush_run()
         elif self._run_timer is None:
             self._run_timer = asyncio.get_running_loop().call_later(RUN_SECONDS, self.flush_run)
         if self._ceiling - self._next < LEASE // 2:
             self._lease()
-        return True
 
     def flush_run(self) -> None:
         """Journal the deltas that were only sent so far."""
@@ -188,6 +197,12 @@ class Feed:
         rows = tuple(self._row(event) for event in merged)
         written = asyncio.ensure_future(self._store.write(AddEvents(rows=rows), durable=False, patience=None))
         written.add_done_callback(lambda future: self._confirmed(len(merged), future))
+
+    def farewell(self, data: EventData) -> None:
+        """Tell every subscriber now, in no journal: the last event of a session whose journal is gone."""
+        self._outgoing.clear()
+        self._deliver(self._number(Draft(data), self._clock.now()))
+        self.flush_tick()
 
     # --- delivering ---
 
@@ -208,7 +223,7 @@ class Feed:
             data=_encode(event.data),
             turn_id=event.turn_id,
             item_id=event.item_id,
-            delta=isinstance(event.data, ItemDelta),
+            delta=isinstance(event.data, ItemDelta | ItemProgress),
         )
 
     def _settled(self, slot: _Slot, future: asyncio.Future[None]) -> None:

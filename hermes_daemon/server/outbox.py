@@ -19,6 +19,7 @@ from hermes_daemon.engine.emitted import Batch, Emitted, tail
 from hermes_daemon.engine.feed import Feed
 from hermes_daemon.server.fitting import fitted
 from hermes_protocol import envelope
+from hermes_protocol.events import SessionDeleted
 from hermes_protocol.framing import Framing, encode
 from hermes_protocol.methods import DesyncParams, Detail, LagParams
 
@@ -55,7 +56,12 @@ class Subscription:
 
     def events(self, batch: Batch) -> None:
         """Take a batch. In step with the others the bytes are the ones they get too. Never blocks."""
-        if self.dead or self.behind is not None:
+        if self.dead:
+            return
+        if self.behind is not None:
+            if batch.events[-1].kind == SessionDeleted.KIND:
+                self.behind = None  # there is nothing left to catch up with
+                self._put(batch.events[-1])
             return
         outbox = self._outbox
         if outbox.merges and self.detail == "full" and not self.thinned and batch.deltas == len(batch.events):
@@ -84,14 +90,13 @@ class Subscription:
         if not self._feed.retains(self.behind):
             self._outbox.desync(self, "journal")
             return True
-        for event in self._feed.page(self.behind, self._outbox.page_bytes):
-            self.behind = event.seq
+        page = self._feed.page(self.behind, self._outbox.page_bytes)
+        for event in page:
             if self._wanted(event):
                 self._put(event)
-        if self.behind is None or self.behind < self._feed.head:
-            return self.dead
-        self.behind = None
-        return True
+        # An empty page: what is missing was deltas, and was folded meanwhile.
+        self.behind = page[-1].seq if page and page[-1].seq < self._feed.head else None
+        return self.behind is None
 
     def flush(self) -> None:
         """Hand the merged run on."""
