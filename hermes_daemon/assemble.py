@@ -119,31 +119,49 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.engine.parts import Parts
     from hermes_daemon.engine.processes import SessionProcesses
     from hermes_daemon.engine.sessions import Sessions
+    from hermes_daemon.middleware.faults import Faults
     from hermes_daemon.middleware.registry import Registry
     from hermes_daemon.providers.catalog import Catalog
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.guests import Guests
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
 
     table.check(set(daemon.reader_handlers))
+    registry = Registry()
     children = SessionProcesses(store, "local model")
     catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
     redaction = Redaction()
+    guests = Guests(
+        registry,
+        builtin_tools(address.home),
+        home=address.home,
+        bundled=os.path.join(os.path.dirname(__file__), "bundled"),
+        settings=lambda: configuration.current,
+        secret=configuration.secret,
+        redact=redaction,
+        set_config=configuration.set,
+        environment=os.environ,
+        profile=os.environ.get("HERMES_PROFILE", ""),
+    )
     parts = Parts(
         store=store,
         models=catalog,
-        tools=builtin_tools(address.home),
+        tools=guests.estate,
         clock=SystemClock(),
         settings=lambda: configuration.current,
         redact=redaction,
-        middleware=Registry(),
+        middleware=registry,
         environment=_environment(),
         problems=lambda: (*store.warnings, *map(str, configuration.errors), *configuration.warnings),
         fault=lambda: configuration.fault,
+        faults=Faults(logging.getLogger("hermes_daemon.middleware"), redaction),
+        sections=guests.estate.prompt_sections,
     )
     sessions = Sessions(parts, daemon.session_changed)
+    guests.attach(sessions)
 
     def apply() -> None:
         """Bring the parts in line with the configuration of now."""
@@ -167,15 +185,18 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     if left:
         await store.write(*(DropProcess(pid=row.pid) for row in left), durable=False, patience=None)
 
+    await guests.load()
+
     async def close() -> None:
         tidying.cancel()
+        await guests.close()
         await catalog.close()
         await store.close()
 
     tidying = asyncio.create_task(_tidy(sessions))
     daemon.handlers.update(table.HANDLERS)
     read_log = functools.partial(_read_log, address.log_path)
-    return EngineRoom(sessions, parts, configuration, read_log, apply, close, tuple(reaped))
+    return EngineRoom(sessions, parts, configuration, read_log, apply, close, guests, tuple(reaped))
 
 
 class Redaction:

@@ -17,6 +17,9 @@ MAX_FILE_BYTES = 4_194_304
 OVERRIDES: dict[str, tuple[Key, dict[str, Any] | None]] = {
     "HERMES_YOLO_MODE": (("approvals", "mode"), {"true": "off", "false": msgspec.UNSET}),
     "HERMES_REDACT_SECRETS": (("security", "redact_secrets"), {"true": True, "false": False}),
+    "HERMES_SAFE_MODE": (("plugins", "safe_mode"), {"true": True, "false": False}),
+    "HERMES_ENABLE_PROJECT_PLUGINS": (("plugins", "project"), {"true": True, "false": False}),
+    "HERMES_ACCEPT_HOOKS": (("hooks_auto_accept",), {"true": True, "false": False}),
     "HERMES_MAX_ITERATIONS": (("agent", "max_rounds"), None),
 }
 """Variable -> the setting it replaces, and what a true or a false word means there (None: the text is the value)."""

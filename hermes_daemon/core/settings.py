@@ -144,12 +144,14 @@ class PluginEntry(Section, frozen=True):
 
 
 class PluginsSettings(Section, frozen=True):
-    """Plugins are off until enabled; `disabled` wins. `project` lets a project's .hermes/plugins be found."""
+    """Plugins are off until enabled; `disabled` wins. `project` lets a project's .hermes/plugins be found;
+    `safe_mode` loads none and runs no shell hook."""
 
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     entries: dict[str, PluginEntry] = {}
     project: bool = False
+    safe_mode: bool = False
     load_timeout_seconds: Seconds = 10.0
     hook_callback_timeout: Seconds = 30.0
 

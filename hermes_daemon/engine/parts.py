@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -9,14 +10,18 @@ import msgspec
 from hermes_daemon.core.ports import Clock, Models, Store, Tools
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.engine.resolved import Resolved
+from hermes_daemon.middleware.faults import Faults
 from hermes_daemon.middleware.registry import Registry
+
+log = logging.getLogger(__name__)
 
 
 class Parts(msgspec.Struct, frozen=True):
     """`settings` gives the settings of now; `redact` takes secrets out of text; `environment` is what a session's
     programs start from (the daemon's own, allow-listed); `problems` are faults of the configuration and the
     database, told in the turns that run in spite of them; `fault` is one that lets no turn start, "" when there is
-    none; `resolved` remembers the questions that ended."""
+    none; `resolved` remembers the questions that ended; `faults` takes the failures of middleware; `sections` are the
+    parts of the system prompt that plugins bring."""
 
     store: Store
     models: Models
@@ -29,3 +34,5 @@ class Parts(msgspec.Struct, frozen=True):
     fault: Callable[[], str] = str
     problems: Callable[[], tuple[str, ...]] = tuple
     resolved: Resolved = msgspec.field(default_factory=Resolved)
+    faults: Faults = msgspec.field(default_factory=lambda: Faults(log))
+    sections: Callable[[], tuple[str, ...]] = tuple

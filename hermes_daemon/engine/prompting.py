@@ -26,6 +26,7 @@ async def prompt(runner: Runner, model: ModelInfo, history: tuple[Message, ...])
     messages = await runner.fold("messages", history)
     date = session.parts.clock.now()[:10]
     blocks = prompts.blocks(session.row.cwd, date, session.parts.settings().agent.system_prompt)
+    blocks += tuple(prompts.Block("plugin", text) for text in session.sections)
     composed = prompts.compose(model, await runner.fold("context_blocks", blocks), messages, _tools(runner, model))
     changed = await runner.fold("prompt", composed)
     return composed if changed is composed else msgspec.structs.replace(changed, tools=composed.tools)
@@ -42,7 +43,7 @@ async def request(runner: Runner, model: ModelInfo, prompt: Prompt) -> Request:
         model,
         max_output=max_output,
         temperature=settings.temperature,
-        thinking=session.row.options.thinking or settings.thinking,
+        thinking=runner.thinking or session.row.options.thinking or settings.thinking,
         session_id=session.session_id,
     )
     changed = await runner.fold("llm_request", made)

@@ -70,6 +70,7 @@ class Runner:
         self.rounds = TurnCount()
         self.model_id = session.model
         self.occupancy: float | None = None
+        self.thinking: str | None = None
         self.dropped: tuple[str, ...] = ()
         self.forced = False
         self._ending = False

@@ -78,6 +78,7 @@ class Session:
         self.told: set[str] = set()
         self.subscribers: dict[str, Subscriber] = {}
         self.compacting = False
+        self.sections: tuple[str, ...] = ()
         self.uploads = Uploads()
         self._changed = changed
         self._history: list[Message] | None = None
@@ -168,6 +169,7 @@ class Session:
         """Pass `session_start`, once for a live session, before its first model call."""
         if not self._begun:
             self._begun = True
+            self.sections = self.parts.sections()
             await self._pass("session_start", report)
 
     async def shut_down(self, report: Report) -> None:

@@ -39,7 +39,7 @@ class Estate:
         host: Callable[[], Host],
         secret: Callable[[str], str | None],
         redact: Callable[[str], str],
-        set_config: Callable[[str, Any], None],
+        set_config: Callable[[str, Any], object],
         profile: str = "",
         hook_seconds: float = 30.0,
     ) -> None:

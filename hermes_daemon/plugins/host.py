@@ -50,11 +50,8 @@ class Plugins:
         estate: Estate,
         places: Callable[[], tuple[str, str, str]],
         settings: Callable[[], PluginsSettings],
-        *,
-        safe_mode: bool = False,
     ) -> None:
         self.estate = estate
-        self.safe_mode = safe_mode
         self._places = places
         self._settings = settings
         self._contexts: dict[str, PluginContext] = {}
@@ -73,7 +70,7 @@ class Plugins:
         async with self._changing:
             self.estate.bus.bind(asyncio.get_running_loop())
             self._look()
-            if self.safe_mode:
+            if self._settings().safe_mode:
                 return ()
             wanted = {id: found for id, found in self._found.items() if self._wanted(found)}
             for id in self._settings().enabled:

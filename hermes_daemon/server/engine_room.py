@@ -16,6 +16,7 @@ from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import fitted
+from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.outbox import Subscription
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import AnyItem, Event, SessionState
@@ -45,6 +46,7 @@ class EngineRoom:
         read_log: Callable[[int, str | None], tuple[str, ...]],
         apply_settings: Callable[[], None],
         close_rooms: Callable[[], Awaitable[None]],
+        guests: Guests,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.sessions = sessions
@@ -53,6 +55,7 @@ class EngineRoom:
         self.read_log = read_log
         self._apply_settings = apply_settings
         self._close_rooms = close_rooms
+        self.guests = guests
         self._notes = notes
 
     def reload(self) -> Reload:
@@ -111,7 +114,9 @@ class EngineRoom:
     def warnings(self) -> tuple[str, ...]:
         """What people should know: of the database, the configuration, the last start."""
         errors = tuple(str(error) for error in self.configuration.errors)
-        return (*self._notes, *self.parts.store.warnings, *errors, *self.configuration.warnings)
+        return (
+            *self._notes, *self.parts.store.warnings, *errors, *self.configuration.warnings, *self.guests.problems,
+        )  # fmt: skip
 
     def holders(self) -> list[str]:
         """What keeps the daemon alive, by name."""

@@ -638,6 +638,78 @@ class ToolListParams(Wire, frozen=True):
     session_id: str | None = None
 
 
+class PluginRow(Wire, frozen=True):
+    """One plugin. `state`: loaded; enabled, but not loaded; disabled; failed and retired with `detail`."""
+
+    id: str
+    name: str
+    version: str
+    source: str
+    state: str
+    description: str = ""
+    detail: str = ""
+    tools: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class PluginListResult(Wire, frozen=True):
+    plugins: tuple[PluginRow, ...]
+
+
+class HookRow(Wire, frozen=True):
+    """A shell hook. `allowed` is false until the user has consented to this very command."""
+
+    event: str
+    command: str
+    matcher: str = ""
+    timeout_s: float = 60.0
+    allowed: bool = False
+
+
+class HookListResult(Wire, frozen=True):
+    hooks: tuple[HookRow, ...]
+    problems: tuple[str, ...] = ()
+
+
+class HookAllowParams(Wire, frozen=True):
+    """Consent to a command at an event, or take it back."""
+
+    event: str
+    command: str
+    allowed: bool = True
+
+
+class CommandRow(Wire, frozen=True):
+    """A command that a plugin brings: `kind` slash for clients' prompts, cli for the shell."""
+
+    name: str
+    kind: Literal["slash", "cli"]
+    description: str = ""
+    args_hint: str = ""
+    plugin: str = ""
+
+
+class CommandListResult(Wire, frozen=True):
+    commands: tuple[CommandRow, ...]
+
+
+class CommandRunParams(Wire, frozen=True):
+    name: str
+    arguments: str = ""
+    kind: Literal["slash", "cli"] = "slash"
+    session_id: str | None = None
+
+
+class CommandRunResult(Wire, frozen=True):
+    """`text` for people, `data` for programs, `exit_code` for the shell."""
+
+    text: str
+    exit_code: int = 0
+    data: Any = None
+
+
 class ToolListResult(Wire, frozen=True):
     tools: tuple[ToolRow, ...]
 
@@ -791,6 +863,11 @@ METHODS: dict[str, Method] = {
     "hermes/request/list": Method(RequestListParams, RequestListResult),
     "hermes/request/answer": Method(AnswerParams, AnswerResult, "session", True),
     "hermes/tool/list": Method(ToolListParams, ToolListResult),
+    "hermes/plugin/list": Method(Empty, PluginListResult),
+    "hermes/hook/list": Method(Empty, HookListResult),
+    "hermes/hook/allow": Method(HookAllowParams, HookListResult),
+    "hermes/command/list": Method(Empty, CommandListResult),
+    "hermes/command/run": Method(CommandRunParams, CommandRunResult),
     "hermes/middleware/list": Method(ToolListParams, MiddlewareListResult),
     "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session"),
     "hermes/blob/read": Method(BlobReadParams, BlobReadResult),

@@ -252,7 +252,7 @@ def test_a_second_plugin_of_the_same_id_is_not_loaded_in_its_place(home: Home) -
 
 def test_safe_mode_loads_nothing(home: Home) -> None:
     home.add("greeter", GREETER)
-    home.plugins.safe_mode = True
+    home.settings = PluginsSettings(("greeter",), safe_mode=True)
     assert home.run(home.plugins.load) == ()
     assert home.state("greeter")[0] == "enabled"
 

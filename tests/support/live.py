@@ -24,6 +24,7 @@ from hermes_daemon.providers.scripted import Scripted
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.daemon import Daemon, Identity
 from hermes_daemon.server.engine_room import EngineRoom
+from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native import table
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_protocol.methods import ModelRow
@@ -271,12 +272,25 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         clock = SystemClock()
         store = SqliteStore.open(os.path.join(home, "state.db"), configuration.current.database, clock)
         models = ScriptedModels(provider, info)
-        parts = Parts(store, models, TestTools(tools), clock, lambda: configuration.current, str, registry,
-                      {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault)  # fmt: skip
+        guests = Guests(
+            registry, TestTools(tools), home=home, bundled=os.path.join(home, "bundled"),
+            settings=lambda: configuration.current, secret=configuration.secret, redact=str,
+            set_config=configuration.set, environment=os.environ,
+        )  # fmt: skip
+        parts = Parts(store, models, guests.estate, clock, lambda: configuration.current, str, registry,
+                      {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault,
+                      sections=guests.estate.prompt_sections)  # fmt: skip
         sessions = Sessions(parts, daemon.session_changed)
+        guests.attach(sessions)
         await sessions.recover()
         daemon.handlers.update(table.HANDLERS)
-        return EngineRoom(sessions, parts, configuration, lambda lines, level: (), lambda: None, store.close)
+        await guests.load()
+
+        async def close() -> None:
+            await guests.close()
+            await store.close()
+
+        return EngineRoom(sessions, parts, configuration, lambda lines, level: (), lambda: None, close, guests)
 
     identity = Identity("0.0", "test", new_id("boot"), "hash", home, (), lambda: False)
     daemon = Daemon(identity, open_engine, lambda: None)

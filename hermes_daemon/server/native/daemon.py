@@ -45,7 +45,6 @@ CONFIG_SET: Final = "hermes/config/set"
 
 
 _FIXED: Final = {
-    "plugins": "plugins: this daemon loads none, so there was nothing to read again",
     "tools": "tools: they are built in and follow the configuration; there was nothing to read again",
 }
 
@@ -60,10 +59,20 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
     if not connection.controller:
         raise ProtocolError("permission_denied", "this client is an observer: it may look, not change")
     notes = tuple(_FIXED[what] for what in params.what if what in _FIXED)
-    if "config" not in params.what:
-        return ReloadResult((), (), notes or ("what: nothing was named, so nothing was read again",))
-    reloaded = connection.daemon.engine.reload()
-    return ReloadResult(reloaded.changed, tuple(map(str, reloaded.errors)), (*reloaded.warnings, *notes))
+    engine = connection.daemon.engine
+    changed: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    if "config" in params.what:
+        reloaded = engine.reload()
+        changed, errors = reloaded.changed, tuple(map(str, reloaded.errors))
+        notes = (*reloaded.warnings, *notes)
+    if "plugins" in params.what:
+        loaded = await engine.guests.reload()
+        changed = (*changed, *(f"plugin {id}" for id in loaded))
+        errors = (*errors, *engine.guests.problems)
+    if not params.what:
+        notes = ("what: nothing was named, so nothing was read again",)
+    return ReloadResult(changed, errors, notes)
 
 
 async def get_schema(connection: Connection, params: SchemaParams) -> SchemaResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from hermes_daemon.server.native import daemon, sessions, turns
+from hermes_daemon.server.native import daemon, plugins, sessions, turns
 from hermes_protocol.methods import METHODS
 
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
@@ -42,6 +42,11 @@ HANDLERS: dict[str, Handler] = {
     "hermes/request/list": turns.requests,
     "hermes/request/answer": turns.answer,
     "hermes/tool/list": daemon.tools,
+    "hermes/plugin/list": plugins.plugins,
+    "hermes/hook/list": plugins.hooks,
+    "hermes/hook/allow": plugins.allow_hook,
+    "hermes/command/list": plugins.commands,
+    "hermes/command/run": plugins.run_command,
     "hermes/middleware/list": daemon.middleware,
     "hermes/models/list": daemon.models,
     "hermes/config/get": daemon.config_get,
