@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.sessions import Sessions
     from hermes_daemon.server.engine_room import EngineRoom
     from hermes_daemon.store.sqlite import SqliteStore
+    from hermes_daemon.telemetry.hub import Hub
 
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 300.0
@@ -101,18 +102,23 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
     of a first would drop its locks."""
     from hermes_daemon.config import Configuration
     from hermes_daemon.store.sqlite import SqliteStore
+    from hermes_daemon.telemetry.hub import Hub
 
+    redaction = Redaction()
+    telemetry = Hub(redaction)
+    telemetry.hear_commits(asyncio.get_running_loop().call_soon_threadsafe)
     configuration = Configuration(address.home, os.environ)
     path = os.path.join(address.home, "state.db")
-    store = SqliteStore.open(path, configuration.current.database, SystemClock())
+    store = SqliteStore.open(path, configuration.current.database, SystemClock(), telemetry.committed)
     try:
-        return await _join(address, daemon, configuration, store)
+        return await _join(address, daemon, configuration, store, telemetry, redaction)
     except BaseException:
         await store.close()
         raise
 
 
-async def _join(address: Address, daemon: Daemon, configuration: Configuration, store: SqliteStore) -> EngineRoom:
+async def _join(address: Address, daemon: Daemon, configuration: Configuration, store: SqliteStore, telemetry: Hub,
+                redaction: Redaction) -> EngineRoom:  # fmt: skip
     """Import and join the rooms; close what a killed daemon left open."""
     from hermes_daemon.core.records import DropProcess
     from hermes_daemon.core.redact import Redactor
@@ -124,13 +130,14 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.server.engine_room import EngineRoom
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
+    from hermes_daemon.telemetry.outlet import Outlet
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
 
     table.check(set(daemon.reader_handlers))
     children = SessionProcesses(store, "local model")
     catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
-    redaction = Redaction()
+    outlet = Outlet(telemetry, daemon.identity.version)
     parts = Parts(
         store=store,
         models=catalog,
@@ -142,6 +149,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         environment=_environment(),
         problems=lambda: (*store.warnings, *map(str, configuration.errors), *configuration.warnings),
         fault=lambda: configuration.fault,
+        telemetry=telemetry,
     )
     sessions = Sessions(parts, daemon.session_changed)
 
@@ -150,6 +158,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         settings = configuration.current
         daemon.limits = settings.daemon
         catalog.update(settings)
+        outlet.apply(settings.telemetry)
         known = configuration.secret_values() | catalog.secret_values()
         redaction.redact = Redactor(known) if settings.security.redact_secrets else str
         logging.getLogger().setLevel(settings.logging.level)
@@ -171,6 +180,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         tidying.cancel()
         await catalog.close()
         await store.close()
+        await asyncio.to_thread(outlet.close)
 
     tidying = asyncio.create_task(_tidy(sessions))
     daemon.handlers.update(table.HANDLERS)

@@ -62,10 +62,12 @@ class _Open:
 class Questions:
     """The open questions of one session. `audience(kind)` gives the connection ids that may answer."""
 
-    def __init__(self, feed: Feed, clock: Clock, audience: Callable[[str], set[str]], unattended_deny: bool) -> None:
+    def __init__(self, feed: Feed, clock: Clock, audience: Callable[[str], set[str]], unattended_deny: bool,
+                 resolved: Callable[[RequestOpened, Outcome], None] = lambda row, outcome: None) -> None:  # fmt: skip
         self._feed = feed
         self._clock = clock
         self._audience = audience
+        self._told_resolved = resolved
         self._open: dict[str, _Open] = {}
         self._resolved: dict[str, Resolution] = {}
         self._tasks: set[asyncio.Task[object]] = set()
@@ -218,6 +220,7 @@ class Questions:
             self.audience_changed()
             raise
         self._open.pop(row.request_id, None)
+        self._told_resolved(row, resolution.outcome)
         self._resolved[row.request_id] = resolution
         if len(self._resolved) > 1000:
             self._resolved.pop(next(iter(self._resolved)))

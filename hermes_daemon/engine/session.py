@@ -20,11 +20,13 @@ from hermes_daemon.core.records import (
     QueueRow,
     SessionRow,
 )
+from hermes_daemon.core.telemetry import QuestionResolved
 from hermes_daemon.engine.admission import Admission
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.estimates import Estimates
 from hermes_daemon.engine.feed import Feed, Sink
 from hermes_daemon.engine.mailbox import PATIENCE, Mailbox
+from hermes_daemon.engine.meter import ms, seconds_between
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.questions import Questions
 from hermes_daemon.engine.runner import Runner
@@ -35,6 +37,8 @@ from hermes_protocol.content import By, Message, Usage
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
     EventData,
+    Outcome,
+    RequestOpened,
     SessionOption,
     SessionState,
     SessionSummary,
@@ -85,8 +89,9 @@ class Session:
         waiting, told = self.admission.queue, self.feed.told
         told.queue, told.queue_rev, told.paused = waiting.entries, waiting.rev, waiting.paused
         self.questions = Questions(
-            self.feed, parts.clock, self._audience, unattended_deny=row.options.unattended == "deny"
-        )
+            self.feed, parts.clock, self._audience, unattended_deny=row.options.unattended == "deny",
+            resolved=self._measure_question,
+        )  # fmt: skip
 
     # --- reading ---
 
@@ -155,6 +160,12 @@ class Session:
 
     def _audience(self, kind: str) -> set[str]:
         return {one.connection_id for one in self.subscribers.values() if kind in one.can_answer}
+
+    def _measure_question(self, row: RequestOpened, outcome: Outcome) -> None:
+        if self.parts.telemetry.wanted:
+            waited = seconds_between(row.opened_at, self.parts.clock.now())
+            fact = QuestionResolved(kind=row.kind, outcome=outcome, wait_ms=ms(waited))
+            self.parts.telemetry.emit(fact, self.session_id, row.turn_id)
 
     # --- middleware ---
 

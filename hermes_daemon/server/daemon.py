@@ -17,6 +17,7 @@ import msgspec
 
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.settings import DaemonSettings
+from hermes_daemon.server.audience import Audience
 from hermes_daemon.server.connection import Connection, invalid, storage_failure
 from hermes_protocol import PROTOCOL_VERSION, envelope
 from hermes_protocol.errors import ProtocolError
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from hermes_daemon.server.engine_room import EngineRoom
 
 log = logging.getLogger(__name__)
-FEATURES: Final = ("sessions", "turns", "queue", "permissions", "replay", "search", "tools")
+FEATURES: Final = ("sessions", "turns", "queue", "permissions", "replay", "search", "tools", "telemetry")
 REQUEST_KINDS: Final = ("permission",)
 State = Literal["ready", "draining", "stopping"]
 REOPEN_SECONDS: Final = 1.0
@@ -89,6 +90,7 @@ class Daemon:
             "hermes/daemon/status": lambda connection, _: connection.daemon.status(),
             "hermes/daemon/shutdown": shutdown,
         }
+        self.audience = Audience(self)
         self.room: EngineRoom | None = None
         self.in_flight = 0
         self._open_engine = open_engine
@@ -124,6 +126,7 @@ class Daemon:
             self._closed_to = str(error)
             raise storage_failure("the daemon cannot open its data", error) from error
         self.room = room
+        self.audience.attach(room.parts.telemetry)
         self._watching = asyncio.create_task(self._watch_storage(room))
         self.reconsider()
 
@@ -166,6 +169,8 @@ class Daemon:
         """A socket is gone: its subscriptions end, its sessions stay."""
         self.connections.pop(connection.id, None)
         self.detached(connection)
+        self.audience.closed(connection)
+        self.audience.changed()
         self.reconsider()
 
     def detached(self, connection: Connection) -> None:
@@ -294,6 +299,7 @@ class Daemon:
 
     def reconsider(self) -> None:
         """Start or stop the idle clock."""
+        self.audience.count_soon()
         idle_s = self.limits.idle_exit_s
         quiescent = not self.connections and self.state == "ready" and not self.holders()
         if not quiescent or not idle_s:

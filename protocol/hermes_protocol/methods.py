@@ -826,5 +826,6 @@ DAEMON_NOTIFICATIONS: dict[str, type] = {
     "hermes/lag": LagParams,
     "hermes/session/changed": SessionChangedParams,
     "hermes/daemon/state": DaemonStateParams,
+    "telemetry/event": TelemetryParams,
     "window/logMessage": LogMessageParams,
 }

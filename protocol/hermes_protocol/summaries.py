@@ -49,6 +49,7 @@ NOTIFICATION_SUMMARIES: dict[str, str] = {
     "hermes/lag": "The stream of a session carries less detail, or full detail again.",
     "hermes/session/changed": "A row of a session list is out of date (asked for with `events.sessions`).",
     "hermes/daemon/state": "The daemon is ready, draining or stopping.",
+    "telemetry/event": "Something that was measured, for connections that asked: docs/reference/telemetry.md.",
     "window/logMessage": "A line for the client's log, as in the Language Server Protocol.",
 }
 

@@ -26,6 +26,7 @@ from hermes_daemon.server.daemon import Daemon, Identity
 from hermes_daemon.server.engine_room import EngineRoom
 from hermes_daemon.server.native import table
 from hermes_daemon.store.sqlite import SqliteStore
+from hermes_daemon.telemetry.hub import Hub
 from hermes_protocol.methods import ModelRow
 
 PATIENCE = 20.0
@@ -269,10 +270,13 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         configuration = Configuration(home, {})
         daemon.limits = configuration.current.daemon
         clock = SystemClock()
-        store = SqliteStore.open(os.path.join(home, "state.db"), configuration.current.database, clock)
+        hub = Hub(counting=configuration.current.telemetry.metrics)
+        hub.hear_commits(asyncio.get_running_loop().call_soon_threadsafe)
+        path = os.path.join(home, "state.db")
+        store = SqliteStore.open(path, configuration.current.database, clock, hub.committed)
         models = ScriptedModels(provider, info)
         parts = Parts(store, models, TestTools(tools), clock, lambda: configuration.current, str, registry,
-                      {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault)  # fmt: skip
+                      {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault, telemetry=hub)  # fmt: skip
         sessions = Sessions(parts, daemon.session_changed)
         await sessions.recover()
         daemon.handlers.update(table.HANDLERS)
