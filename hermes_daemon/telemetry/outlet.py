@@ -44,8 +44,13 @@ class Outlet:
             self._hub.export(None)
             log.warning("telemetry.otel is enabled, but what it needs is not installed: %s", INSTALL)
         else:
+            from hermes_daemon.telemetry.otlp import collector
             from hermes_daemon.telemetry.otlp.exporter import Exporter
 
+            if wrong := collector.fault(wanted.endpoint):
+                self._hub.export(None)
+                log.warning("telemetry.otel.endpoint: %s; nothing is exported", wrong)
+                return
             exporter = Exporter(wanted, self._hub.registry, self._version)
             exporter.start()
             self._hub.export(exporter)

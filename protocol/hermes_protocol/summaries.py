@@ -10,6 +10,7 @@ METHOD_SUMMARIES: dict[str, str] = {
     "hermes/daemon/ping": "Answered on the reader path, never queued behind work.",
     "hermes/daemon/shutdown": "Stop the daemon: `drain` lets running turns end first, `now` interrupts them.",
     "hermes/daemon/logs": "The last lines of the daemon's log.",
+    "hermes/daemon/metrics": "What was counted since the start and what is the case now, as Prometheus has it.",
     "hermes/daemon/reload": "Read the configuration again; a broken file changes nothing and is reported.",
     "hermes/schema/get": "The description of this protocol, as JSON Schema or OpenRPC.",
     "hermes/session/create": "A new session, durable before the answer.",

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -296,7 +297,7 @@ def test_counts_are_told_when_they_change(tmp_path: Path) -> None:
     told = asyncio.run(story())
     assert max(one["busySessions"] for one in told) == 1
     assert told[-1] == {"liveSessions": 1, "busySessions": 0, "openRequests": 0, "connections": 1}
-    assert all(one != other for one, other in zip(told, told[1:], strict=False))
+    assert all(one != other for one, other in pairwise(told))
 
 
 def test_a_closed_connection_tells_how_it_went(tmp_path: Path) -> None:

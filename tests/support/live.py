@@ -276,7 +276,8 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         store = SqliteStore.open(path, configuration.current.database, clock, hub.committed)
         models = ScriptedModels(provider, info)
         parts = Parts(store, models, TestTools(tools), clock, lambda: configuration.current, str, registry,
-                      {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault, telemetry=hub)  # fmt: skip
+                      {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault,
+                      telemetry=hub)  # fmt: skip
         sessions = Sessions(parts, daemon.session_changed)
         await sessions.recover()
         daemon.handlers.update(table.HANDLERS)

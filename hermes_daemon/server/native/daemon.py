@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from hermes_daemon.core.ports import Refused, Store
+from hermes_daemon.server import metrics
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import text_blob_of
 from hermes_protocol import schema
@@ -18,8 +19,10 @@ from hermes_protocol.methods import (
     BlobReadResult,
     ConfigGetParams,
     ConfigGetResult,
+    Empty,
     LogsParams,
     LogsResult,
+    MetricsResult,
     MiddlewareListResult,
     MiddlewareRow,
     ModelsParams,
@@ -49,6 +52,11 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
         return ReloadResult((), ())
     reloaded = connection.daemon.engine.reload()
     return ReloadResult(reloaded.changed, tuple(str(error) for error in reloaded.errors), reloaded.warnings)
+
+
+async def get_metrics(connection: Connection, params: Empty) -> MetricsResult:
+    """What /metrics answers, for those who have no HTTP."""
+    return MetricsResult(metrics.render(connection.daemon), metrics.CONTENT_TYPE)
 
 
 async def get_schema(connection: Connection, params: SchemaParams) -> SchemaResult:

@@ -19,6 +19,16 @@ RETRYABLE: Final = frozenset({429, 502, 503, 504})
 MOST_ANSWER_BYTES: Final = 65_536
 
 
+def fault(endpoint: str) -> str:
+    """What is wrong with an endpoint, "" when nothing is."""
+    try:
+        parts = urlsplit(endpoint)
+        fine = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine = False
+    return "" if fine else "expected an address like http://localhost:4318"
+
+
 class Answer(msgspec.Struct, frozen=True):
     """`status` 0: nobody answered, `reason` says why. `retry_after` in seconds, when the collector named it."""
 
