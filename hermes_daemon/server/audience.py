@@ -54,6 +54,17 @@ class Audience:
             level: Level = "all" if "all" in levels else "metrics" if "metrics" in levels else "off"
             self._telemetry.hear(level, None if level == "off" else self.take)
 
+    def joined(self, connection: Connection) -> None:
+        """A connection has said what it wants: it begins with the counts as they are, right behind its answer."""
+        self.changed()
+        if level_of(connection) != "off":
+            asyncio.get_running_loop().call_soon(self._greet, connection)
+
+    def _greet(self, connection: Connection) -> None:
+        counts = self._counted()
+        if counts is not None:
+            connection.outbox.put_droppable(encoded(Told(counts, None, None, time.time()), level_of(connection)))
+
     def take(self, told: Told) -> None:
         """Send a fact to everyone who wants it; each of its two forms is encoded once."""
         bodies: dict[Level, bytes] = {}
@@ -103,13 +114,16 @@ class Audience:
 
     def _count(self) -> None:
         self._counting = False
-        room, telemetry = self._daemon.room, self._telemetry
-        if room is None or telemetry is None:
-            return
-        counts = DaemonCounted(room.live, room.busy, room.open_requests, len(self._daemon.connections))
-        if counts != self._counts:
+        counts = self._counted()
+        if counts is not None and self._telemetry is not None and counts != self._counts:
             self._counts = counts
-            telemetry.emit(counts)
+            self._telemetry.emit(counts)
+
+    def _counted(self) -> DaemonCounted | None:
+        room = self._daemon.room
+        if room is None:
+            return None
+        return DaemonCounted(room.live, room.busy, room.open_requests, len(self._daemon.connections))
 
 
 def level_of(connection: Connection) -> Level:

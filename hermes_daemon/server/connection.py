@@ -315,7 +315,7 @@ class Connection(asyncio.Protocol):
             reply(envelope.error(call.id, error.as_object()))
             return
         self.hello = hello
-        self.daemon.audience.changed()
+        self.daemon.audience.joined(self)
         self.outbox.latency = min(max(0, hello.capabilities.max_latency_ms), 1000) / 1000
         least, most = FRAME_LIMITS
         self.outbox.take_frames(min(max(hello.capabilities.max_frame_bytes, least), most))

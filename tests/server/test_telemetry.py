@@ -300,6 +300,19 @@ def test_counts_are_told_when_they_change(tmp_path: Path) -> None:
     assert all(one != other for one, other in pairwise(told))
 
 
+def test_who_asks_is_told_the_counts_first(tmp_path: Path) -> None:
+    async def story() -> list[dict[str, Any]]:
+        async with live(str(tmp_path)) as daemon:
+            await daemon.peer("other")
+            peer = await daemon.peer(capabilities=METRICS)
+            await fact(peer, "daemon.counts")
+            return peer.order
+
+    answer, counts = asyncio.run(story())
+    assert "result" in answer
+    assert counts["params"]["attrs"]["connections"] == 2
+
+
 def test_a_closed_connection_tells_how_it_went(tmp_path: Path) -> None:
     async def story() -> dict[str, Any]:
         async with live(str(tmp_path)) as daemon:
