@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 300.0
+COMMITS_SECONDS = 0.05
 SESSION_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM")
 
 
@@ -106,7 +107,8 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
 
     redaction = Redaction()
     telemetry = Hub(redaction)
-    telemetry.hear_commits(asyncio.get_running_loop().call_soon_threadsafe)
+    loop = asyncio.get_running_loop()
+    telemetry.hear_commits(lambda work: loop.call_soon_threadsafe(lambda: loop.call_later(COMMITS_SECONDS, work)))
     configuration = Configuration(address.home, os.environ)
     path = os.path.join(address.home, "state.db")
     store = SqliteStore.open(path, configuration.current.database, SystemClock(), telemetry.committed)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hermes_daemon.server.daemon import Daemon
 
 METHOD: Final = "telemetry/event"
+GATHER_SECONDS: Final = 0.05
+"""Facts are sent together, this long after the first of them: a system call for each would be felt in a turn."""
 _ROWS: Final = {fact: attributes(fact) for fact in FACTS}
 Stage = Literal["lag", "desync", "recovered"]
 
@@ -41,6 +43,7 @@ class Audience:
         self._telemetry: Telemetry | None = None
         self._counts: DaemonCounted | None = None
         self._counting = False
+        self._gathered: list[Told] = []
 
     def attach(self, telemetry: Telemetry) -> None:
         """The engine is there: hear what it measures."""
@@ -66,7 +69,18 @@ class Audience:
             connection.outbox.put_droppable(encoded(Told(counts, None, None, time.time()), level_of(connection)))
 
     def take(self, told: Told) -> None:
-        """Send a fact to everyone who wants it; each of its two forms is encoded once."""
+        """Send a fact to everyone who wants it, in a moment."""
+        if not self._gathered:
+            asyncio.get_running_loop().call_later(GATHER_SECONDS, self._send_gathered)
+        self._gathered.append(told)
+
+    def _send_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        for told in gathered:
+            self._send(told)
+
+    def _send(self, told: Told) -> None:
+        """Each of the two forms of a fact is encoded once."""
         bodies: dict[Level, bytes] = {}
         for connection in tuple(self._daemon.connections.values()):
             level = level_of(connection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -39,6 +40,8 @@ class Hub:
         self._listener: Callable[[Told], None] | None = None
         self._exporter: Exporting | None = None
         self._soon: Callable[[Callable[[], None]], Any] | None = None
+        self._commits: deque[Told] = deque()
+        self._waking = False
         self._failed: set[str] = set()
 
     def emit(self, fact: Measured, session_id: str | None = None, turn_id: str | None = None) -> None:
@@ -81,7 +84,8 @@ class Hub:
     # --- from the store's thread ---
 
     def hear_commits(self, soon: Callable[[Callable[[], None]], Any]) -> None:
-        """`soon` runs something on the event loop (call_soon_threadsafe)."""
+        """`soon` runs something on the event loop, soon; it may be called on any thread. What is committed until then
+        is handed on together: waking the loop for every commit would be felt."""
         self._soon = soon
 
     def committed(self, seconds: float, writes: int, durable: bool) -> None:
@@ -91,13 +95,23 @@ class Hub:
             return
         fact = JournalCommitted(round(seconds * 1000, 3), writes, durable)
         self.registry.take(fact)
-        listener, soon = self._listener, self._soon
-        if self._level == "all" and listener is not None and soon is not None:
-            told = Told(fact, None, None, time.time())
-            try:
-                soon(lambda: self._hand("connections", listener, told))
-            except RuntimeError:
-                return  # the loop is closed: nobody is there to be told
+        soon = self._soon
+        if self._level == "all" and self._listener is not None and soon is not None:
+            self._commits.append(Told(fact, None, None, time.time()))
+            if not self._waking:
+                self._waking = True
+                try:
+                    soon(self._hand_commits)
+                except RuntimeError:  # the loop is closed: nobody is there to be told
+                    self._commits.clear()
+
+    def _hand_commits(self) -> None:
+        """On the event loop."""
+        self._waking = False
+        while self._commits:
+            told = self._commits.popleft()
+            if self._listener is not None and self._level == "all":
+                self._hand("connections", self._listener, told)
 
     # --- inside ---
 

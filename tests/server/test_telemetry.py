@@ -38,12 +38,6 @@ def seen(peer: Peer) -> list[dict[str, Any]]:
     return [frame["params"] for frame in peer.order if frame.get("method") == "telemetry/event"]
 
 
-async def through(peer: Peer, session: str) -> None:
-    """Read until an answer that is sent behind everything of that turn."""
-    await peer.request("hermes/session/wait", {"sessionId": session, "until": "idle"})
-    await peer.request("hermes/daemon/ping")
-
-
 def test_a_turn_with_a_tool_tells_its_model_calls_its_tool_and_itself(tmp_path: Path) -> None:
     async def story() -> tuple[list[dict[str, Any]], dict[str, Any]]:
         async with live(str(tmp_path), tools=TOOLS) as daemon:
@@ -111,10 +105,11 @@ def test_who_did_not_ask_hears_nothing(tmp_path: Path) -> None:
     async def story() -> list[dict[str, Any]]:
         async with live(str(tmp_path)) as daemon:
             peer = await daemon.peer()
-            await daemon.peer("loud", capabilities=ALL)
+            loud = await daemon.peer("loud", capabilities=ALL)
             session = await peer.session(str(tmp_path))
             await peer.say(session, "go")
-            await through(peer, session)
+            await fact(loud, "turn")
+            await peer.request("hermes/daemon/ping")
             return seen(peer)
 
     assert asyncio.run(story()) == []
@@ -167,9 +162,10 @@ def test_prompts_arguments_outputs_and_keys_are_in_no_telemetry(tmp_path: Path) 
             peer = await daemon.peer(capabilities=ALL)
             session = await peer.session(str(tmp_path), title="title-words")
             await peer.say(session, f"prompt-words {SECRET}")
-            await peer.request("hermes/turn/interrupt", {"sessionId": session, "reason": "reason-words"})
-            await through(peer, session)
             turn = await fact(peer, "turn")
+            await peer.submit(session, "prompt-words", options={"model": "hang"})
+            await peer.request("hermes/turn/interrupt", {"sessionId": session, "reason": "reason-words"})
+            await fact(peer, "turn")
             return json.dumps(seen(peer)), metrics.render(daemon.daemon), turn["attrs"]
 
     told, exposed, turn = asyncio.run(story())
@@ -291,7 +287,10 @@ def test_counts_are_told_when_they_change(tmp_path: Path) -> None:
             peer = await daemon.peer(capabilities=METRICS)
             session = await peer.session(str(tmp_path))
             await peer.say(session, "go")
-            await through(peer, session)
+            busy: list[int] = []
+            while busy[-1:] != [0] or 1 not in busy:
+                await peer.note("telemetry/event")
+                busy = [one["attrs"]["busySessions"] for one in seen(peer) if one["name"] == "daemon.counts"]
             return [one["attrs"] for one in seen(peer) if one["name"] == "daemon.counts"]
 
     told = asyncio.run(story())
