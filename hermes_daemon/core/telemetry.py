@@ -52,7 +52,9 @@ class TurnMeasured(Measured, frozen=True):
         float | None, _number("ms", "from the start to the first text or reasoning; absent when there was none")
     ] = None
     model_ms: Annotated[float, _number("ms", "inside the provider, all attempts, without the waits between them")] = 0.0
-    tools_ms: Annotated[float, _number("ms", "while at least one tool ran, waits for people not counted")] = 0.0
+    tools_ms: Annotated[
+        float, _number("ms", "while at least one tool ran, its own questions to people counted, approval not")
+    ] = 0.0
     approval_ms: Annotated[float, _number("ms", "waiting for people, summed over the questions")] = 0.0
     middleware_ms: Annotated[float, _number("ms", "inside middleware, without what it was wrapped around")] = 0.0
     journal_ms: Annotated[float, _number("ms", "waiting for the disk")] = 0.0
@@ -99,8 +101,10 @@ class ToolCalled(Measured, frozen=True):
     call_id: Annotated[str, _name("the id the model gave to the call")] = ""
     outcome: Annotated[str, _word("completed, failed or cancelled")] = ""
     failed: Annotated[bool, _number("truth", "the model was told of an error")] = False
-    duration_ms: Annotated[float, _number("ms", "inside the tool; 0 when it was not run")] = 0.0
-    approval_ms: Annotated[float, _number("ms", "waiting for a person")] = 0.0
+    duration_ms: Annotated[
+        float, _number("ms", "inside the tool, without waiting for people; 0 when it was not run")
+    ] = 0.0
+    approval_ms: Annotated[float, _number("ms", "waiting for a person, for approval or what the tool asked")] = 0.0
     total_ms: Annotated[float, _number("ms", "from the model's wish to the answer")] = 0.0
     output_bytes: Annotated[int, _number("bytes", "the answer as the model reads it, UTF-8")] = 0
 

@@ -26,7 +26,7 @@ from hermes_daemon.engine.shown import without_secrets
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.styles import decide, observe, transform
-from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_parts, input_text
+from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_text
 from hermes_protocol.events import (
     AnyItem,
     Failure,
@@ -61,12 +61,13 @@ class Runner:
     """One running turn of a session."""
 
     def __init__(self, session: Session, turn_id: str, input: tuple[InputBlock, ...], options: TurnOptions,
-                 queued_s: float = 0.0) -> None:  # fmt: skip
+                 depth: int = 0, queued_s: float = 0.0) -> None:  # fmt: skip
         self.session = session
         self.turn_id = turn_id
         self.input = input
         self.options = options
         self.meter = Meter(session.parts.clock, queued_s)
+        self.depth = depth
         self.usage = Usage()
         self.rounds = TurnCount()
         self.model_id = session.model
@@ -99,9 +100,10 @@ class Runner:
 
     def steer(self, entry: QueueEntry) -> None:
         """Hand the running turn something the user added."""
+        self.depth = max(self.depth, entry.by.depth)
         item_id = new_id("item")
         self._steers[item_id] = entry
-        self._inbox.put_nowait(Steered(Message("user", input_parts(entry.input), item_id=item_id)))
+        self._inbox.put_nowait(Steered(Message("user", self.session.parts_of(entry.input), item_id=item_id)))
 
     def drop(self, texts: tuple[str, ...]) -> None:
         """The queue was cleared, with the steering that no model call has taken yet."""
@@ -387,7 +389,7 @@ class Runner:
         toolsets = session.row.options.toolsets
         return [
             tool
-            for tool in session.parts.tools.all()
+            for tool in (*session.parts.tools.all(), *session.client_tools.all())
             if tool.card.name not in disabled
             and (toolsets is None or tool.card.toolset in toolsets or tool.card.name in toolsets)
             and (wanted is None or tool.card.name in wanted)
