@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.sessions import Sessions
     from hermes_daemon.server.engine_room import EngineRoom
     from hermes_daemon.store.sqlite import SqliteStore
+    from hermes_daemon.telemetry.hub import Hub
 
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 300.0
+COMMITS_SECONDS = 0.05
 SESSION_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM")
 
 
@@ -101,18 +103,24 @@ async def open_engine(address: Address, daemon: Daemon) -> EngineRoom:
     of a first would drop its locks."""
     from hermes_daemon.config import Configuration
     from hermes_daemon.store.sqlite import SqliteStore
+    from hermes_daemon.telemetry.hub import Hub
 
+    redaction = Redaction()
+    telemetry = Hub(redaction)
+    loop = asyncio.get_running_loop()
+    telemetry.hear_commits(lambda work: loop.call_soon_threadsafe(lambda: loop.call_later(COMMITS_SECONDS, work)))
     configuration = Configuration(address.home, os.environ)
     path = os.path.join(address.home, "state.db")
-    store = SqliteStore.open(path, configuration.current.database, SystemClock())
+    store = SqliteStore.open(path, configuration.current.database, SystemClock(), telemetry.committed)
     try:
-        return await _join(address, daemon, configuration, store)
+        return await _join(address, daemon, configuration, store, telemetry, redaction)
     except BaseException:
         await store.close()
         raise
 
 
-async def _join(address: Address, daemon: Daemon, configuration: Configuration, store: SqliteStore) -> EngineRoom:
+async def _join(address: Address, daemon: Daemon, configuration: Configuration, store: SqliteStore, telemetry: Hub,
+                redaction: Redaction) -> EngineRoom:  # fmt: skip
     """Import and join the rooms; close what a killed daemon left open."""
     from hermes_daemon.core.records import DropProcess
     from hermes_daemon.core.redact import Redactor
@@ -126,6 +134,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.server.guests import Guests
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
+    from hermes_daemon.telemetry.outlet import Outlet
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
 
@@ -146,6 +155,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         environment=os.environ,
         profile=os.environ.get("HERMES_PROFILE", ""),
     )
+    outlet = Outlet(telemetry, daemon.identity.version)
     parts = Parts(
         store=store,
         models=catalog,
@@ -159,6 +169,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         fault=lambda: configuration.fault,
         faults=Faults(logging.getLogger("hermes_daemon.middleware"), redaction),
         sections=guests.estate.prompt_sections,
+        telemetry=telemetry,
     )
     sessions = Sessions(parts, daemon.session_changed)
     guests.attach(sessions)
@@ -168,6 +179,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         settings = configuration.current
         daemon.limits = settings.daemon
         catalog.update(settings)
+        outlet.apply(settings.telemetry)
         known = configuration.secret_values() | catalog.secret_values()
         redaction.redact = Redactor(known) if settings.security.redact_secrets else str
         logging.getLogger().setLevel(settings.logging.level)
@@ -192,6 +204,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         await guests.close()
         await catalog.close()
         await store.close()
+        await asyncio.to_thread(outlet.close)
 
     tidying = asyncio.create_task(_tidy(sessions))
     daemon.handlers.update(table.HANDLERS)

@@ -75,8 +75,9 @@ class Configuration:
         return self._loaded.secret(name)
 
     def secret_values(self) -> frozenset[str]:
-        """Every credential in use: all of home/.env, and what configured providers send: keys, headers, parameters."""
-        values = set(self._loaded.secret.values())
+        """Every credential in use: all of home/.env, and what configured providers send: keys, headers, parameters,
+        and the headers that the export of telemetry sends."""
+        values = set(self._loaded.secret.values()) | set(self.current.telemetry.otel.headers.values())
         for provider in self.current.providers.values():
             values |= {self.secret(provider.api_key_env) or ""} if provider.api_key_env else set()
             values |= {text for name, text in provider.headers.items() if _TELLING.search(name)}

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from hermes_daemon.config import otel
 from hermes_daemon.config.problem import ConfigError, Key, Notes, dotted
 from hermes_daemon.config.secrets import Secrets, read_env_file
 from hermes_daemon.core.settings import Settings
@@ -109,7 +110,7 @@ def load_text(text: str | None, path: str, environ: Mapping[str, str], secret: S
             values, variables = expanded.values, expanded.variables
             name = os.path.basename(path)
             sources = {dotted(key): f"{name}:{place[0]}" for key, place in document.places.items() if key}
-    sources |= _override(values, environ, notes)
+    sources |= _override(values, environ, notes) | otel.overlay(values, environ, notes)
     settings = Settings()
     if values:
         from hermes_daemon.config.decode import decode

@@ -5,7 +5,7 @@ Implemented by providers, tools, store, server and config; joined in `assemble`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -23,6 +23,7 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.core.settings import Settings
+from hermes_daemon.core.telemetry import Level, Measured, Series, Told
 from hermes_protocol.content import By, Message, Usage
 from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
 from hermes_protocol.methods import ModelRow, SearchHit
@@ -129,6 +130,28 @@ class Configuration(Protocol):
 
     def get(self, path: str = "") -> tuple[Any, str]:
         """(value, source) of a dotted key, the whole tree for "". Refused for an unknown key."""
+        ...
+
+
+# --- telemetry --------------------------------------------------------------------------------------------------------
+
+
+class Telemetry(Protocol):
+    """Takes what the daemon measures of its own work. Never blocks and never raises. Called on the event loop."""
+
+    @property
+    def wanted(self) -> bool:
+        """False while nobody takes anything: whoever measures saves itself the making of a fact."""
+        ...
+
+    def emit(self, fact: Measured, session_id: str | None = None, turn_id: str | None = None) -> None: ...
+
+    def hear(self, level: Level, take: Callable[[Told], None] | None) -> None:
+        """Hand every fact to `take` from now on; `level` is the most that anybody behind it wants."""
+        ...
+
+    def series(self) -> tuple[Series, ...]:
+        """The metrics counted since the start."""
         ...
 
 

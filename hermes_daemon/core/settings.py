@@ -169,6 +169,25 @@ class CompressionSettings(Section, frozen=True):
     threshold: Share = 0.8
 
 
+class OtelSettings(Section, frozen=True):
+    """Export by OTLP. The paths /v1/traces and /v1/metrics are added to `endpoint`; `queue` counts spans."""
+
+    enabled: bool = False
+    endpoint: str = "http://localhost:4318"
+    protocol: Literal["http", "http/protobuf"] = "http"
+    headers: dict[str, str] = {}
+    service_name: str = "hermes-daemon"
+    attributes: dict[str, str] = {}
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
+    interval: Annotated[float, msgspec.Meta(ge=0.1)] = 5.0
+    queue: Positive = 2048
+
+
+class TelemetrySettings(Section, frozen=True):
+    metrics: bool = True
+    otel: OtelSettings = OtelSettings()
+
+
 class Settings(Section, frozen=True):
     model: ModelSettings = ModelSettings()
     providers: dict[str, ProviderSettings] = {}
@@ -184,6 +203,7 @@ class Settings(Section, frozen=True):
     logging: LoggingSettings = LoggingSettings()
     display: DisplaySettings = DisplaySettings()
     compression: CompressionSettings = CompressionSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     plugins: PluginsSettings = PluginsSettings()
     hooks: dict[str, tuple[HookCommand, ...]] = {}
     hooks_auto_accept: bool = False

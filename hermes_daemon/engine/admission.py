@@ -18,6 +18,7 @@ from hermes_daemon.core.records import AddMessage, Op, PutItem, PutSession, PutT
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.mailbox import PATIENCE
+from hermes_daemon.engine.meter import seconds_between
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session_row import title_of
 from hermes_daemon.engine.turn_queue import TurnQueue
@@ -219,12 +220,12 @@ class Admission:
         )
         return Beginning(turn_id, item, message, row, drafts, ops)
 
-    def _run(self, beginning: Beginning, options: TurnOptions) -> None:
+    def _run(self, beginning: Beginning, options: TurnOptions, queued_s: float = 0.0) -> None:
         session = self._session
         session.row = beginning.row
         session.remember(beginning.message)
         depth = beginning.item.by.depth if beginning.item.by is not None else 0
-        self.runner = Runner(session, beginning.turn_id, beginning.item.input, options, depth)
+        self.runner = Runner(session, beginning.turn_id, beginning.item.input, options, depth, queued_s)
         self.note_idle()
         self.runner.start(self._ended)
         session.tell_changed()
@@ -269,7 +270,7 @@ class Admission:
         draft, op = self.queue.planned(tuple(rest))
         await self._session.feed.commit([*beginning.drafts, draft], [*beginning.ops, op], patience=PATIENCE)
         self._take(tuple(rest))
-        self._run(beginning, entry.options)
+        self._run(beginning, entry.options, seconds_between(entry.created_at, beginning.item.created_at))
 
     # --- stopping ---
 

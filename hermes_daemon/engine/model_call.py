@@ -27,10 +27,12 @@ from hermes_daemon.core.ports import (
 from hermes_daemon.core.prompt import Prompt
 from hermes_daemon.core.records import DropItem
 from hermes_daemon.core.retry import RetryPlan, next_attempt
+from hermes_daemon.core.telemetry import ModelCalled
 from hermes_daemon.engine import prompting
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.meter import ms
 from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, transform
 from hermes_protocol.content import Message, ReasoningPart, TextPart, Usage
 from hermes_protocol.events import (
@@ -72,6 +74,10 @@ class ModelCall:
         self._reasoning: Growing | None = None
         self._recorded = False
         self._said = 0
+        self._retries = 0
+        self._asked_at = 0.0
+        self._first_token: float | None = None
+        self._usage: Usage | None = None
 
     async def run(self) -> Fact:
         """ModelReplied or ModelFailed. Cancellation closes the provider's connection."""
@@ -79,13 +85,15 @@ class ModelCall:
         try:
             provider, model = session.parts.models.resolve(runner.options.model or session.row.options.model)
             runner.model_id = model.id
-            prompt = await prompting.prompt(runner, model, self._history)
+            with runner.meter.during("prompt"):
+                prompt = await prompting.prompt(runner, model, self._history)
             answer = await self._answered(prompt)
             if answer is not None:
                 runner.rounds = TurnCount(runner.rounds.model, runner.rounds.deterministic + 1)
                 return await self._deterministic(answer)
-            request = await prompting.request(runner, model, prompt)
-            return await self._attempts(provider, model, request)
+            with runner.meter.during("prompt"):
+                request = await prompting.request(runner, model, prompt)
+            return await self._measured(provider, model, request)
         except Refused as refused:
             return ModelFailed(Failure(refused.kind, str(refused)))
         except ExecutionBlocked as veto:
@@ -99,9 +107,11 @@ class ModelCall:
         links = self._session.middleware.snapshot("turn.answer")
         if not links:
             return None
+        meter = self._runner.meter
         user = next((message.text for message in reversed(prompt.messages) if message.role == "user"), "")
         asked = Question(self._session.session_id, self._runner.turn_id, self._round, user)
-        return (await transform(links, asked, self._runner, self._runner.report)).answer
+        with meter.during("middleware"):
+            return (await transform(links, asked, self._runner, self._runner.report)).answer
 
     async def _deterministic(self, answer: Message) -> Fact:
         if answer.role != "assistant" or not answer.parts or answer.calls:
@@ -110,6 +120,47 @@ class ModelCall:
         return ModelReplied(answer, "stop")
 
     # --- the provider ---
+
+    async def _measured(self, provider: Provider, model: ModelInfo, request: Request) -> Fact:
+        """All attempts, and what they took."""
+        began = self._runner.meter.now()
+        outcome, failed = "cancelled", True
+        try:
+            fact = await self._attempts(provider, model, request)
+            if isinstance(fact, ModelReplied):
+                outcome, failed = fact.stop, False
+            elif isinstance(fact, ModelFailed):
+                outcome = fact.failure.kind
+            return fact
+        except (ExecutionBlocked, MiddlewareError):
+            outcome = "blocked"
+            raise
+        except Exception:
+            outcome = "internal"
+            raise
+        finally:
+            if self._session.parts.telemetry.wanted:
+                self._tell(model, outcome, failed, self._runner.meter.now() - began)
+
+    def _tell(self, model: ModelInfo, outcome: str, failed: bool, took_s: float) -> None:
+        usage = self._usage or Usage()
+        fact = ModelCalled(
+            provider=model.provider,
+            model=model.name,
+            outcome=outcome,
+            failed=failed,
+            round=self._round,
+            retries=self._retries,
+            duration_ms=ms(took_s),
+            first_token_ms=None if self._first_token is None else ms(self._first_token - self._asked_at),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            cost=usage.cost,
+        )
+        self._session.parts.telemetry.emit(fact, self._session.session_id, self._runner.turn_id)
 
     async def _attempts(self, provider: Provider, model: ModelInfo, request: Request) -> Fact:
         attempt = 1
@@ -131,6 +182,7 @@ class ModelCall:
                     return ModelFailed(self._failure(failure), self.partial())
                 await self._again(failure, plan)
                 attempt = plan.attempt
+                self._retries += 1
                 continue
             await self._runner.observe("post_api_request", reply)
             self._account(model, request, reply.usage)
@@ -147,13 +199,20 @@ class ModelCall:
         links = self._session.middleware.snapshot("llm_execution")
         if not links:
             return await self._stream(provider, request)
-        reply: Reply = await around(
-            links, request, self._runner, lambda final: self._stream(provider, final), self._runner.report
-        )
+        meter = self._runner.meter
+        began, streamed = meter.now(), meter.spent["model"]
+        try:
+            reply: Reply = await around(
+                links, request, self._runner, lambda final: self._stream(provider, final), self._runner.report
+            )
+        finally:
+            meter.wrapped(began, meter.spent["model"] - streamed)
         return reply
 
     async def _stream(self, provider: Provider, request: Request) -> Reply:
         """Deltas go to the feed as they come; the last chunk is the reply."""
+        meter = self._runner.meter
+        self._asked_at, self._first_token = meter.now(), None
         stream = provider.stream(request)
         try:
             async for chunk in stream:
@@ -164,6 +223,7 @@ class ModelCall:
                 elif isinstance(chunk, Reply):
                     return chunk
         finally:
+            meter.spent["model"] += meter.now() - self._asked_at
             await stream.aclose()  # type: ignore[attr-defined]
         raise ProviderFailure("incomplete", "the stream ended without a reply", provider=provider.name, retryable=True)
 
@@ -187,6 +247,8 @@ class ModelCall:
             text="",
             model=runner.model_id,
         )
+        if self._first_token is None:
+            self._first_token = runner.meter.token_came()
         growing = Growing(self._session.feed, runner.turn_id, item, "text")
         await growing.begin()
         return growing
@@ -218,6 +280,7 @@ class ModelCall:
         runner.rounds = TurnCount(runner.rounds.model + 1, runner.rounds.deterministic)
         if usage is None:
             return
+        self._usage = usage
         runner.usage = runner.usage + usage
         read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         sizes = sum(self._session.estimates.size_of(message) for message in request.messages)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from hermes_daemon.core.ports import Clock, Models, Store, Tools
+from hermes_daemon.core.ports import Clock, Models, Store, Telemetry, Tools
 from hermes_daemon.core.settings import Settings
+from hermes_daemon.core.telemetry import Silent
 from hermes_daemon.engine.resolved import Resolved
 from hermes_daemon.middleware.faults import Faults
 from hermes_daemon.middleware.registry import Registry
@@ -20,8 +21,8 @@ class Parts(msgspec.Struct, frozen=True):
     """`settings` gives the settings of now; `redact` takes secrets out of text; `environment` is what a session's
     programs start from (the daemon's own, allow-listed); `problems` are faults of the configuration and the
     database, told in the turns that run in spite of them; `fault` is one that lets no turn start, "" when there is
-    none; `resolved` remembers the questions that ended; `faults` takes the failures of middleware; `sections` are the
-    parts of the system prompt that plugins bring."""
+    none; `resolved` remembers the questions that ended; `telemetry` takes what is measured; `faults` takes the
+    failures of middleware; `sections` are the parts of the system prompt that plugins bring."""
 
     store: Store
     models: Models
@@ -36,3 +37,4 @@ class Parts(msgspec.Struct, frozen=True):
     resolved: Resolved = msgspec.field(default_factory=Resolved)
     faults: Faults = msgspec.field(default_factory=lambda: Faults(log))
     sections: Callable[[], tuple[str, ...]] = tuple
+    telemetry: Telemetry = Silent()

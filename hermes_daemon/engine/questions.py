@@ -65,16 +65,18 @@ def denied_by_policy(_: str) -> Resolution:
 class Questions:
     """The open questions of one session. `watchers` gives those who follow it, by connection id; `unattended` is the
     policy for when none of them can answer: wait, or what a question's `policy` is asked by name. `changed` is called
-    when there is one more or less."""
+    when there is one more or less, `measured` with the outcome when one has ended."""
 
     def __init__(self, feed: Feed, store: Store, clock: Clock, watchers: Callable[[], Mapping[str, Watcher]],
-                 resolved: Resolved, unattended: str, changed: Callable[[], None]) -> None:  # fmt: skip
+                 resolved: Resolved, unattended: str, changed: Callable[[], None],
+                 measured: Callable[[RequestOpened, str], None] = lambda row, outcome: None) -> None:  # fmt: skip
         self._feed = feed
         self._store = store
         self._clock = clock
         self._watchers = watchers
         self._resolved = resolved
         self._changed = changed
+        self._measured = measured
         self._open: dict[str, OpenQuestion] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self.unattended = unattended
@@ -341,6 +343,7 @@ class Questions:
             raise
         self._resolved.add(row.request_id, Ending(row.session_id, resolution.outcome, resolution.by))
         self._open.pop(row.request_id, None)
+        self._measured(row, resolution.outcome)
         if not question.future.done():
             question.future.set_result(resolution)
         self._changed()

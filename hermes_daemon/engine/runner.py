@@ -20,6 +20,7 @@ from hermes_daemon.core.records import AddMessage, Op, PutItem, PutSession, PutT
 from hermes_daemon.core.turn import Turn
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.meter import Meter
 from hermes_daemon.engine.model_call import ModelCall
 from hermes_daemon.engine.shown import without_secrets
 from hermes_daemon.engine.tool_call import run_call
@@ -60,11 +61,12 @@ class Runner:
     """One running turn of a session."""
 
     def __init__(self, session: Session, turn_id: str, input: tuple[InputBlock, ...], options: TurnOptions,
-                 depth: int = 0) -> None:  # fmt: skip
+                 depth: int = 0, queued_s: float = 0.0) -> None:  # fmt: skip
         self.session = session
         self.turn_id = turn_id
         self.input = input
         self.options = options
+        self.meter = Meter(session.parts.clock, queued_s)
         self.depth = depth
         self.usage = Usage()
         self.rounds = TurnCount()
@@ -220,8 +222,9 @@ class Runner:
     async def _durable(self) -> None:
         """What was recorded has reached the disk."""
         pending, self._pending = self._pending, []
-        for written in pending:
-            await written
+        with self.meter.during("journal"):
+            for written in pending:
+                await written
 
     def _items_of(self, message: Message) -> tuple[list[Draft], list[Op]]:
         match message.role:
@@ -284,7 +287,8 @@ class Runner:
 
     async def _settle(self, draft: Message) -> Fact:
         links = self.session.middleware.snapshot("pre_verify")
-        directive = await decide(links, draft, self, self.report) if links else None
+        with self.meter.during("middleware"):
+            directive = await decide(links, draft, self, self.report) if links else None
         if directive is not None and directive.action in ("continue", "block"):
             return SentBack(Message("user", (TextPart(directive.message),)))
         return Accepted()
@@ -318,8 +322,15 @@ class Runner:
             ended, written = await self._close_turn(end)
         written = asyncio.ensure_future(written)
         written.add_done_callback(self._closed)
-        await asyncio.shield(written)
+        with self.meter.during("journal"):
+            await asyncio.shield(written)
+        self._measure(ended)
         await self.observe("on_session_end", ended)
+
+    def _measure(self, ended: TurnEnded) -> None:
+        parts = self.session.parts
+        if parts.telemetry.wanted:
+            parts.telemetry.emit(self.meter.measured(ended, self.model_id), self.session.session_id, self.turn_id)
 
     def _closed(self, written: asyncio.Future[None]) -> None:
         """In the very step that delivers turn.ended: whoever has seen it finds the session idle."""
@@ -420,13 +431,17 @@ class Runner:
     async def fold(self, point: str, value: T) -> T:
         """Pass a transform point: the caller's own object when nobody registered."""
         links = self.session.middleware.snapshot(point)
-        return await transform(links, value, self, self.report) if links else value
+        if not links:
+            return value
+        with self.meter.during("middleware"):
+            return await transform(links, value, self, self.report)
 
     async def observe(self, point: str, payload: object) -> None:
         """Pass an observe point."""
         links = self.session.middleware.snapshot(point)
         if links:
-            await observe(links, payload, self, self.report)
+            with self.meter.during("middleware"):
+                await observe(links, payload, self, self.report)
 
     def report(self, link: Link, error: BaseException) -> None:
         """A middleware of this turn failed: into the log."""

@@ -20,12 +20,14 @@ from hermes_daemon.core.records import (
     QueueRow,
     SessionRow,
 )
+from hermes_daemon.core.telemetry import QuestionResolved
 from hermes_daemon.engine.admission import Admission
 from hermes_daemon.engine.client_tools import ClientTools
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.estimates import Estimates
 from hermes_daemon.engine.feed import Feed, Sink
 from hermes_daemon.engine.mailbox import PATIENCE, Mailbox
+from hermes_daemon.engine.meter import ms, seconds_between
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.questions import Questions, Watcher
 from hermes_daemon.engine.runner import Runner
@@ -37,6 +39,7 @@ from hermes_protocol.content import By, InputBlock, Message, Part, Usage
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
     EventData,
+    RequestOpened,
     SessionOption,
     SessionState,
     SessionSummary,
@@ -95,6 +98,7 @@ class Session:
             parts.resolved,
             row.options.unattended,
             self.tell_changed,
+            self._measure_question,
         )
         self.client_tools = ClientTools(parts.tools)
 
@@ -162,6 +166,12 @@ class Session:
             open_requests=len(self.questions.rows),
             clients=len(self.subscribers),
         )
+
+    def _measure_question(self, row: RequestOpened, outcome: str) -> None:
+        if self.parts.telemetry.wanted:
+            waited = seconds_between(row.opened_at, self.parts.clock.now())
+            fact = QuestionResolved(kind=row.kind, outcome=outcome, wait_ms=ms(waited))
+            self.parts.telemetry.emit(fact, self.session_id, row.turn_id)
 
     # --- middleware ---
 

@@ -20,10 +20,12 @@ from hermes_daemon.core.facts import ToolReturned
 from hermes_daemon.core.ports import Rejected, Tool, ToolOutcome
 from hermes_daemon.core.records import PutBlob, PutGrant
 from hermes_daemon.core.settings import ApprovalSettings
+from hermes_daemon.core.telemetry import ToolCalled
 from hermes_daemon.engine.answers import ALLOWING, Resolution
 from hermes_daemon.engine.call_context import MAX_INLINE, CallContext
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.meter import ms
 from hermes_daemon.engine.shown import clip
 from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, decide
 from hermes_protocol.content import By, ToolCall
@@ -75,6 +77,9 @@ async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned
             "failed",
         )
     runner.finished[call.call_id] = work.completed(outcome, status)
+    runner.meter.tool_calls += 1
+    if session.parts.telemetry.wanted:
+        session.parts.telemetry.emit(work.measured(outcome, status), session.session_id, runner.turn_id)
     return ToolReturned(call.call_id, outcome.text, outcome.is_error)
 
 
@@ -90,6 +95,9 @@ class _Call:
         self._growing: Growing | None = None
         self._context: CallContext | None = None
         self._began: float | None = None
+        self._created = runner.meter.now()
+        self._ran_s = self._asked_s = 0.0
+        self._tool_name = "unknown"
 
     @property
     def has_secrets(self) -> bool:
@@ -152,7 +160,8 @@ class _Call:
         links = self._session.middleware.snapshot("pre_tool_call")
         if not links:
             return None, operation
-        directive = await decide(links, operation, self._runner, self._runner.report)
+        with self._runner.meter.during("middleware"):
+            directive = await decide(links, operation, self._runner, self._runner.report)
         if directive is None:
             return None, operation
         if directive.fields:
@@ -162,6 +171,7 @@ class _Call:
 
     async def _begin(self, tool: Tool | None = None, operation: Operation | None = None) -> None:
         if tool is not None and operation is not None:
+            self._tool_name = tool.card.name
             redact = self._parts.redact
             self._item = msgspec.structs.replace(
                 self._item,
@@ -184,7 +194,11 @@ class _Call:
         if verdict.kind == "deny":
             return _refusal(f"Refused: {verdict.reason} This will not be run; do not try another way to the same end.")
         await self._runner.observe("pre_approval_request", operation)
-        resolution = await self._ask(verdict, settings.timeout, lambda name: self._by_rule(name, tool, operation))
+        asked = self._runner.meter.now()
+        try:
+            resolution = await self._ask(verdict, settings.timeout, lambda name: self._by_rule(name, tool, operation))
+        finally:
+            self._waited_for_people(self._runner.meter.now() - asked)
         await self._runner.observe("post_approval_response", resolution)
         await self._grant(verdict, resolution)
         return None if resolution.outcome in ALLOWING else _refusal(_denial(resolution))
@@ -238,13 +252,17 @@ class _Call:
         links = self._session.middleware.snapshot("tool_execution")
         try:
             if not links:
-                return await tool.run(operation.args, context)
+                return await self._timed(tool, operation.args, context)
 
             async def run(final: Operation) -> ToolOutcome:
                 checked, checked_tool = self._rechecked(final, tool)
-                return await checked_tool.run(checked.args, context)
+                return await self._timed(checked_tool, checked.args, context)
 
-            outcome: ToolOutcome = await around(links, operation, self._runner, run, self._runner.report)
+            began, asked = self._runner.meter.now(), self._asked_s
+            try:
+                outcome: ToolOutcome = await around(links, operation, self._runner, run, self._runner.report)
+            finally:
+                self._runner.meter.wrapped(began, self._ran_s + self._asked_s - asked)
             return outcome
         except ExecutionBlocked as veto:
             return _refusal(f"Blocked: {veto}")
@@ -253,11 +271,39 @@ class _Call:
         finally:
             context.finish()
 
+    async def _timed(self, tool: Tool, args: dict[str, Any], context: CallContext) -> ToolOutcome:
+        meter = self._runner.meter
+        began, waited = meter.tool_began(), context.waited
+        try:
+            return await tool.run(args, context)
+        finally:
+            meter.tool_ended()
+            waited = context.waited - waited  # the tool itself may ask people
+            self._waited_for_people(waited)
+            self._ran_s += max(0.0, meter.now() - began - waited)
+
+    def _waited_for_people(self, seconds: float) -> None:
+        self._asked_s += seconds
+        self._runner.meter.spent["approval"] += seconds
+
     def _cleaned(self, outcome: ToolOutcome) -> ToolOutcome:
         redact = self.redact
         shown = redact(outcome.shown) if outcome.shown is not None else None
         changes = tuple(msgspec.structs.replace(change, diff=redact(change.diff)) for change in outcome.changes)
         return msgspec.structs.replace(outcome, text=redact(outcome.text), shown=shown, changes=changes)
+
+    def measured(self, outcome: ToolOutcome, status: Status) -> ToolCalled:
+        """What it took. The name is that of a tool there is: the model may have written anything in its place."""
+        return ToolCalled(
+            tool=self._tool_name,
+            call_id=self._call.call_id,
+            outcome=status,
+            failed=outcome.is_error,
+            duration_ms=ms(self._ran_s),
+            approval_ms=ms(self._asked_s),
+            total_ms=ms(self._runner.meter.now() - self._created),
+            output_bytes=len(outcome.text.encode("utf-8", "replace")),
+        )
 
     # --- what clients see of it ---
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -64,8 +65,11 @@ class Connection(asyncio.Protocol):
         self.exit_code: int | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.outbox = Outbox(
-            self._send, soft=settings.outbox_soft_bytes, hard=settings.outbox_hard_bytes, relieved=self._relieved
-        )
+            self._send, soft=settings.outbox_soft_bytes, hard=settings.outbox_hard_bytes, relieved=self._relieved,
+            stalled=lambda stage: daemon.audience.stalled(self, stage),
+        )  # fmt: skip
+        self.since = time.monotonic()
+        self.given_up = False
         self._decoder = Decoder(settings.max_frame_bytes)
         self._transport: asyncio.WriteTransport | None = None
         self._in_flight: dict[Id, asyncio.Task[None]] = {}
@@ -171,6 +175,7 @@ class Connection(asyncio.Protocol):
             self._watch()  # slow, but it reads: one frame may take longer than that
             return
         log.warning("connection %s took nothing for %d s: closed", self.id, STUCK_SECONDS)
+        self.given_up = True
         self.abort()
 
     def _taken_now(self) -> int:
@@ -320,6 +325,7 @@ class Connection(asyncio.Protocol):
             reply(envelope.error(call.id, error.as_object()))
             return
         self.hello = hello
+        self.daemon.audience.joined(self)
         self.outbox.latency = min(max(0, hello.capabilities.max_latency_ms), 1000) / 1000
         least, most = FRAME_LIMITS
         self.outbox.take_frames(min(max(hello.capabilities.max_frame_bytes, least), most))

@@ -17,6 +17,7 @@ import msgspec
 
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.settings import DaemonSettings
+from hermes_daemon.server.audience import Audience
 from hermes_daemon.server.connection import Connection, invalid, storage_failure
 from hermes_protocol import PROTOCOL_VERSION, envelope
 from hermes_protocol.errors import ProtocolError
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 FEATURES: Final = (
     "sessions", "turns", "steer", "queue", "permissions", "questions", "replay", "search", "tools", "clientTools",
+    "telemetry",
 )  # fmt: skip
 REQUEST_KINDS: Final = ("permission", "clarify", "secret", "form", "clientTool")
 State = Literal["ready", "draining", "stopping"]
@@ -91,6 +93,7 @@ class Daemon:
             "hermes/daemon/status": lambda connection, _: connection.daemon.status(),
             "hermes/daemon/shutdown": shutdown,
         }
+        self.audience = Audience(self)
         self.room: EngineRoom | None = None
         self.in_flight = 0
         self._open_engine = open_engine
@@ -126,6 +129,7 @@ class Daemon:
             self._closed_to = str(error)
             raise storage_failure("the daemon cannot open its data", error) from error
         self.room = room
+        self.audience.attach(room.parts.telemetry)
         self._watching = asyncio.create_task(self._watch_storage(room))
         self.reconsider()
 
@@ -168,6 +172,8 @@ class Daemon:
         """A socket is gone: its subscriptions end, its sessions stay."""
         self.connections.pop(connection.id, None)
         self.detached(connection)
+        self.audience.closed(connection)
+        self.audience.changed()
         self.reconsider()
 
     def detached(self, connection: Connection) -> None:
@@ -296,6 +302,7 @@ class Daemon:
 
     def reconsider(self) -> None:
         """Start or stop the idle clock."""
+        self.audience.count_soon()
         idle_s = self.limits.idle_exit_s
         quiescent = not self.connections and self.state == "ready" and not self.holders()
         if not quiescent or not idle_s:

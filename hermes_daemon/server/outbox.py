@@ -26,6 +26,8 @@ from hermes_protocol.methods import DesyncParams, Detail, LagParams
 CHUNK: Final = 262_144
 PAGE: Final = 131_072
 SHORTEST_WAIT: Final = 0.001
+DROPPABLE: Final = -1
+"""In the place of `prev`: what may be dropped before anything else, and is owed to nobody."""
 STATUS_KINDS: Final = ("turn.", "session.", "request.", "queue.", "notice")
 
 
@@ -177,16 +179,22 @@ class Outbox:
     """The queue of one connection. `write` puts bytes on the transport; `pause`/`resume` come from it.
 
     `bytes` counts everything that waits, `owed` the answers and control messages among it, which are never dropped.
-    `relieved` is called when the socket has taken something.
+    `relieved` is called when the socket has taken something, `stalled` when the client falls behind or catches up.
+    `peak`, `lags`, `desyncs` and `dropped` say how it went.
     """
 
     def __init__(self, write: Callable[[bytes], None], *, soft: int, hard: int,
-                 relieved: Callable[[], None] = lambda: None) -> None:  # fmt: skip
+                 relieved: Callable[[], None] = lambda: None,
+                 stalled: Callable[[Literal["lag", "desync", "recovered"]], None] = lambda stage: None,
+                 ) -> None:  # fmt: skip
         self.framing = Framing.NEWLINE
         self.latency = 0.033
         self.frame_limit = 1_048_576
         self.bytes = 0
         self.owed = 0
+        self.peak = self.lags = self.desyncs = self.dropped = 0
+        self._stalled = stalled
+        self._loose = 0
         self._write = write
         self._relieved = relieved
         self._soft = soft
@@ -237,8 +245,27 @@ class Outbox:
         self.owed += len(frame)
         self._append(None, 0, frame)
 
+    def put_droppable(self, body: bytes) -> None:
+        """Queue what nobody misses. Above the soft limit it is dropped, with what of its kind still waits."""
+        frame = encode(self.framing, body)
+        if self.bytes + len(frame) > self._soft:
+            self.dropped += 1
+            self._drop_loose()
+            return
+        self._loose += 1
+        self._append(None, DROPPABLE, frame)
+
+    def _drop_loose(self) -> None:
+        if self._loose:
+            kept = deque(entry for entry in self._queue if entry[1] != DROPPABLE)
+            self.dropped += len(self._queue) - len(kept)
+            self.bytes -= sum(len(frames) for _, prev, frames in self._queue if prev == DROPPABLE)
+            self._queue, self._loose = kept, 0
+
     def put_events(self, subscription: Subscription, prev: int, frames: bytes) -> None:
         """Queue framed events of a subscription; over the hard limit the subscription is desynced instead."""
+        if self._loose and self.bytes + len(frames) > self._soft:
+            self._drop_loose()
         waiting = self.bytes + len(frames)
         if waiting > self._hard:
             self.desync(subscription)
@@ -256,6 +283,9 @@ class Outbox:
     def run_grew(self, subscription: Subscription, size: int) -> None:
         """A subscription holds events back: they are handed on after `latency`, or when the socket drains."""
         self.bytes += size
+        self.peak = max(self.peak, self.bytes)
+        if self._loose and self.bytes > self._soft:
+            self._drop_loose()
         self._growing[id(subscription)] = subscription
         if self.bytes > self._hard:
             self.desync(subscription)
@@ -305,6 +335,7 @@ class Outbox:
     def _append(self, subscription: Subscription | None, prev: int, frames: bytes) -> None:
         self._queue.append((subscription, prev, frames))
         self.bytes += len(frames)
+        self.peak = max(self.peak, self.bytes)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -328,9 +359,11 @@ class Outbox:
             pieces: list[bytes] = []
             size = 0
             while self._queue and size < CHUNK:
-                subscription, _, frames = self._queue.popleft()
+                subscription, prev, frames = self._queue.popleft()
                 if subscription is not None:
                     subscription.queued -= len(frames)
+                elif prev == DROPPABLE:
+                    self._loose -= 1
                 else:
                     self.owed -= len(frames)
                 size += len(frames)
@@ -369,15 +402,20 @@ class Outbox:
         self._growing.pop(id(subscription), None)
         subscription.thin()
         self.put(envelope.note("hermes/lag", LagParams(subscription.session_id, "final")))
+        self.lags += 1
+        self._stalled("lag")
 
     def _restore(self) -> None:
         thinned, self._thinned = self._thinned, {}
         for subscription in thinned.values():
             subscription.thinned = False
             self.put(envelope.note("hermes/lag", LagParams(subscription.session_id, "full")))
+        self._stalled("recovered")
 
     def desync(self, subscription: Subscription, reason: Literal["lag", "journal"] = "lag") -> None:
         """Too much is waiting, or the journal no longer has what comes next: drop this subscription's events and say
         so in reserved room."""
         sent = self.forget(subscription)
         self.put(envelope.note("hermes/desync", DesyncParams(subscription.session_id, sent, reason)))
+        self.desyncs += 1
+        self._stalled("desync")

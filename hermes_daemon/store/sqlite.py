@@ -23,7 +23,7 @@ from hermes_daemon.store import blobs, journal, ledger, messages, sessions
 from hermes_daemon.store.database import Database
 from hermes_daemon.store.housekeeping import Housekeeping
 from hermes_daemon.store.reader import Reader
-from hermes_daemon.store.writer import Writer
+from hermes_daemon.store.writer import Committed, Writer, unheard
 from hermes_protocol.content import Message, Usage
 from hermes_protocol.methods import SearchHit
 
@@ -31,20 +31,22 @@ from hermes_protocol.methods import SearchHit
 class SqliteStore:
     """Implements core.ports.Store over one database file. Reads are made on the caller's thread, some 10 µs each."""
 
-    def __init__(self, database: Database, settings: DatabaseSettings, clock: Clock) -> None:
+    def __init__(self, database: Database, settings: DatabaseSettings, clock: Clock,
+                 committed: Committed = unheard) -> None:  # fmt: skip
         self._database = database
         reading = database.connect()  # first: a writer has a thread that would stay behind
-        self._writer = Writer(database, Housekeeping(settings, clock, database.index), clock)
+        self._writer = Writer(database, Housekeeping(settings, clock, database.index), clock, committed)
         self._read = Reader(reading, database.path, database.suspect)
 
     @classmethod
-    def open(cls, path: str, settings: DatabaseSettings, clock: Clock) -> SqliteStore:
+    def open(cls, path: str, settings: DatabaseSettings, clock: Clock,
+             committed: Committed = unheard) -> SqliteStore:  # fmt: skip
         """Open or make the database at `path` (mode 0600, its directory 0700 when made here).
 
         Raises NewerDatabase when it was written by a newer version, StorageError when it cannot be opened. A damaged
-        one is moved aside and said in `warnings`.
+        one is moved aside and said in `warnings`. `committed` is told of every transaction, see `writer.Committed`.
         """
-        return cls(Database.open(path, settings, clock), settings, clock)
+        return cls(Database.open(path, settings, clock), settings, clock, committed)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 from hermes_daemon.core.ports import Clock, StorageError
 from hermes_daemon.core.records import Op
@@ -33,11 +33,22 @@ _BACKOFF_S = (0.05, 0.1, 0.25, 0.5, 1.0)
 _MIN_PAUSE_S = 0.02
 
 
+Committed: TypeAlias = Callable[[float, int, bool], None]
+"""Told on the writer's thread of every transaction: the seconds it took, how many writes, whether it was synced. It
+must not raise."""
+
+
+def unheard(seconds: float, writes: int, durable: bool) -> None:
+    """Nobody wants to know."""
+
+
 class Writer:
     """Owns the writing connection. The public methods may be called from any running event loop."""
 
-    def __init__(self, database: Database, housekeeping: Housekeeping, clock: Clock) -> None:
+    def __init__(self, database: Database, housekeeping: Housekeeping, clock: Clock,
+                 committed: Committed = unheard) -> None:  # fmt: skip
         self._database, self._housekeeping, self._clock = database, housekeeping, clock
+        self._committed = committed
         self._inbox: SimpleQueue[Submitted] = SimpleQueue()
         self._pending = deque[Write]()
         self._tidies, self._watches = list[Tidy](), list[Watch]()
@@ -141,6 +152,7 @@ class Writer:
 
     def _write_group(self) -> None:
         group = list(islice(self._pending, self._limit))
+        began = self._clock.monotonic()
         try:
             rejected = self._commit(group)
         except (sqlite3.Error, OSError) as error:
@@ -151,6 +163,7 @@ class Writer:
             return
         for _ in group:
             self._pending.popleft()
+        self._committed(self._clock.monotonic() - began, len(group) - len(rejected), bool(self._durable))
         self._limit, self._failures = min(self._limit * 2, _MAX_GROUP), 0
         last = rejected.get(len(group) - 1)
         self._set_health(str(last) if last else "ok")

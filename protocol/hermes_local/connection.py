@@ -91,6 +91,7 @@ class Connection:
         requests: Sequence[str] = (),
         role: str = "controller",
         detail: str = "full",
+        telemetry: str = "off",
         client_id: str = "",
         timeout: float | None = 10.0,
     ) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class Connection:
         hello = {
             "protocolVersions": list(PROTOCOL_VERSIONS),
             "client": {"id": client_id or new_id(), "name": name, "version": __version__, "role": role},
-            "capabilities": {"requests": list(requests), "events": {"detail": detail}},
+            "capabilities": {"requests": list(requests), "events": {"detail": detail}, "telemetry": telemetry},
         }
         result = self.request("initialize", {"hermes": hello}, timeout)
         try:

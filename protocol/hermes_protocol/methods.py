@@ -203,6 +203,13 @@ class LogsResult(Wire, frozen=True):
     lines: tuple[str, ...]
 
 
+class MetricsResult(Wire, frozen=True):
+    """Prometheus text, as GET /metrics answers it."""
+
+    text: str
+    content_type: str
+
+
 class ReloadParams(Wire, frozen=True):
     what: tuple[Literal["config", "plugins", "tools"], ...] = ("config",)
 
@@ -834,6 +841,7 @@ METHODS: dict[str, Method] = {
     "hermes/daemon/ping": Method(PingParams, PingResult, "reader"),
     "hermes/daemon/shutdown": Method(ShutdownParams, ShutdownResult, "reader"),
     "hermes/daemon/logs": Method(LogsParams, LogsResult),
+    "hermes/daemon/metrics": Method(Empty, MetricsResult),
     "hermes/daemon/reload": Method(ReloadParams, ReloadResult),
     "hermes/schema/get": Method(SchemaParams, SchemaResult),
     "hermes/session/create": Method(CreateParams, CreateResult, "free", True),
@@ -928,5 +936,6 @@ DAEMON_NOTIFICATIONS: dict[str, type] = {
     "hermes/lag": LagParams,
     "hermes/session/changed": SessionChangedParams,
     "hermes/daemon/state": DaemonStateParams,
+    "telemetry/event": TelemetryParams,
     "window/logMessage": LogMessageParams,
 }

@@ -10,6 +10,7 @@ METHOD_SUMMARIES: dict[str, str] = {
     "hermes/daemon/ping": "Answered on the reader path, never queued behind work.",
     "hermes/daemon/shutdown": "Stop the daemon: `drain` lets running turns end first, `now` interrupts them.",
     "hermes/daemon/logs": "The last lines of the daemon's log.",
+    "hermes/daemon/metrics": "What was counted since the start and what is the case now, as Prometheus has it.",
     "hermes/daemon/reload": "Read the configuration again; a broken file changes nothing and is reported.",
     "hermes/schema/get": "The description of this protocol, as JSON Schema or OpenRPC.",
     "hermes/session/create": "A new session, durable before the answer.",
@@ -64,6 +65,7 @@ NOTIFICATION_SUMMARIES: dict[str, str] = {
     "hermes/lag": "The stream of a session carries less detail, or full detail again.",
     "hermes/session/changed": "A row of a session list is out of date (asked for with `events.sessions`).",
     "hermes/daemon/state": "The daemon is ready, draining or stopping.",
+    "telemetry/event": "Something that was measured, for connections that asked: docs/reference/telemetry.md.",
     "window/logMessage": "A line for the client's log, as in the Language Server Protocol.",
 }
 

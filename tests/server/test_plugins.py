@@ -19,7 +19,7 @@ def register(ctx):
     ctx.register_command("broken", lambda arguments: 1 / 0)
     ctx.register_cli_command("count", lambda arguments: (f"{len(arguments)}", 3), "counts")
     ctx.register_system_prompt_section("manners", "Be polite.")
-    ctx.register_hook("transform_tool_result", lambda result: result + "!")
+    pass
 """
 
 
@@ -46,7 +46,7 @@ def test_a_plugins_tool_is_a_tool_like_any_other(tmp_path: Path) -> None:
         await peer.say(session, "go")
         items = (await peer.request("hermes/session/items", {"sessionId": session}))["items"]
         [call] = [item for item in items if item["type"] == "toolCall"]
-        assert call["output"]["text"] == "hello Ada!"
+        assert call["output"]["text"] == "hello Ada"
         rows = (await peer.request("hermes/tool/list", {}))["tools"]
         assert [row["name"] for row in rows] == ["greet"]
 
@@ -57,7 +57,7 @@ def test_plugins_are_listed_with_what_they_brought(tmp_path: Path) -> None:
     async def story(daemon: Live, peer: Peer) -> None:
         [row] = (await peer.request("hermes/plugin/list", {}))["plugins"]
         assert (row["id"], row["state"], row["tools"], row["points"]) == (
-            "greeter", "loaded", ["greet"], ["tool_result"])  # fmt: skip
+            "greeter", "loaded", ["greet"], [])  # fmt: skip
         assert row["commands"] == ["count", "broken", "shout"]
 
     run(tmp_path, with_plugin(tmp_path), story)

@@ -27,6 +27,7 @@ from hermes_daemon.server.engine_room import EngineRoom
 from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native import table
 from hermes_daemon.store.sqlite import SqliteStore
+from hermes_daemon.telemetry.hub import Hub
 from hermes_protocol.methods import ModelRow
 
 PATIENCE = 20.0
@@ -270,7 +271,10 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         configuration = Configuration(home, {})
         daemon.limits = configuration.current.daemon
         clock = SystemClock()
-        store = SqliteStore.open(os.path.join(home, "state.db"), configuration.current.database, clock)
+        hub = Hub(counting=configuration.current.telemetry.metrics)
+        hub.hear_commits(asyncio.get_running_loop().call_soon_threadsafe)
+        path = os.path.join(home, "state.db")
+        store = SqliteStore.open(path, configuration.current.database, clock, hub.committed)
         models = ScriptedModels(provider, info)
         guests = Guests(
             registry, TestTools(tools), home=home, bundled=os.path.join(home, "bundled"),
@@ -279,7 +283,7 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         )  # fmt: skip
         parts = Parts(store, models, guests.estate, clock, lambda: configuration.current, str, registry,
                       {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault,
-                      sections=guests.estate.prompt_sections)  # fmt: skip
+                      sections=guests.estate.prompt_sections, telemetry=hub)  # fmt: skip
         sessions = Sessions(parts, daemon.session_changed)
         guests.attach(sessions)
         await sessions.recover()

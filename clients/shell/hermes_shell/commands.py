@@ -87,6 +87,13 @@ ENTRIES = (
             Option("lines", "so many lines (50)", value="N", number=True, short="n"),
         ),
     ),
+    Entry(
+        "daemon telemetry",
+        "what the daemon has counted, or what it measures as it happens",
+        "telemetry:run",
+        "[SESSION]",
+        options=(Option("follow", "go on with what is measured, of SESSION in full", short="f"), JSON),
+    ),
     Entry("daemon reload", "read the configuration again", "daemon:reload"),
     Entry("doctor", "look at everything that has to be right, and say what to do", "doctor:run", options=(JSON,)),
     Entry("config get", "a setting's value, or all of them", "config:get", "[KEY]"),

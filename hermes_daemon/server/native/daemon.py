@@ -10,6 +10,7 @@ import msgspec
 from hermes_daemon.core.ports import Refused, Store
 from hermes_daemon.engine.client_tools import RemoteTool
 from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
+from hermes_daemon.server import metrics
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import text_blob_of
 from hermes_daemon.server.native.sessions import writable
@@ -25,8 +26,10 @@ from hermes_protocol.methods import (
     ConfigGetResult,
     ConfigSetParams,
     ConfigSetResult,
+    Empty,
     LogsParams,
     LogsResult,
+    MetricsResult,
     MiddlewareListResult,
     MiddlewareRow,
     ModelsParams,
@@ -73,6 +76,11 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
     if not params.what:
         notes = ("what: nothing was named, so nothing was read again",)
     return ReloadResult(changed, errors, notes)
+
+
+async def get_metrics(connection: Connection, params: Empty) -> MetricsResult:
+    """What /metrics answers, for those who have no HTTP."""
+    return MetricsResult(metrics.render(connection.daemon), metrics.CONTENT_TYPE)
 
 
 async def get_schema(connection: Connection, params: SchemaParams) -> SchemaResult:

@@ -12,6 +12,7 @@ Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
 HANDLERS: dict[str, Handler] = {
     "hermes/daemon/logs": daemon.logs,
+    "hermes/daemon/metrics": daemon.get_metrics,
     "hermes/daemon/reload": daemon.reload,
     "hermes/schema/get": daemon.get_schema,
     "hermes/session/create": sessions.create,

@@ -1,0 +1,1 @@
+"""Export of telemetry by OTLP over HTTP (https://opentelemetry.io/docs/specs/otlp/). Imported only when enabled."""
