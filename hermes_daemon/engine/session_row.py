@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes_daemon.core.records import SessionRow
+from hermes_daemon.core.settings import Settings
 from hermes_daemon.engine.feed import LEASE
 from hermes_daemon.engine.identity import new_id
 from hermes_protocol.errors import ProtocolError
@@ -69,3 +70,11 @@ def with_option(options: SessionOptions, id: str, value: Any) -> SessionOptions:
         return msgspec.convert(fields, SessionOptions)
     except msgspec.ValidationError as error:
         raise ProtocolError("invalid_params", f"$.value: {error}", path="$.value") from error
+
+
+def expect_policy(unattended: str, settings: Settings, path: str) -> None:
+    """invalid_params unless it is a policy for questions nobody can see: wait, deny, or a rule by its name."""
+    known = ("wait", "deny", *settings.approvals.unattended)
+    if unattended not in known:
+        words = f"{path}: expected one of {', '.join(known)} (approvals.unattended), got {unattended!r}"
+        raise ProtocolError("invalid_params", words, path=path)

@@ -18,8 +18,9 @@ from hermes_daemon.engine.feed import LEASE
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.engine.parts import Parts
+from hermes_daemon.engine.resolved import Ending
 from hermes_daemon.engine.session import Session, report_failure
-from hermes_daemon.engine.session_row import forked, summary_of
+from hermes_daemon.engine.session_row import expect_policy, forked, summary_of
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import RequestOpened, SessionCreated, SessionDeleted, SessionSummary
@@ -77,6 +78,8 @@ class Sessions:
                 session = self.get(session_id)
                 await session.feed.commit(plan.drafts, plan.ops, patience=PATIENCE)
                 self._live.pop(session_id)
+                for request in requests.get(session_id, []):
+                    self.parts.resolved.add(request.request_id, Ending(session_id, "lost"))
         for session_id in queued:
             queue = store.queue(session_id)
             if queue is not None and not queue.paused:
@@ -185,6 +188,7 @@ class Sessions:
             raise ProtocolError("invalid_params", f"$.cwd: expected an absolute path, got {params.cwd!r}", path="$.cwd")
         if not os.path.isdir(params.cwd):
             raise ProtocolError("invalid_params", f"$.cwd: {params.cwd} is not a directory", path="$.cwd")
+        expect_policy(params.options.unattended, self.parts.settings(), "$.options.unattended")
         model = params.model or params.options.model
         if model is not None:
             self.parts.models.resolve(model)

@@ -142,7 +142,9 @@ class EngineRoom:
     def subscribe(self, connection: Connection, params: SubscribeParams) -> SubscribeResult:
         """Snapshot or replay, and registration, in one step that waits for nothing (protocol section 5)."""
         session = self.sessions.get(params.session_id)
-        self.unsubscribe(connection, params.session_id)
+        before = connection.subscriptions.pop(params.session_id, None)  # not a leave: its tools stay
+        if before is not None:
+            connection.outbox.forget(before)
         hello = connection.hello
         detail = params.detail or (hello.capabilities.events.detail if hello else "full")
         feed = session.feed
@@ -153,6 +155,7 @@ class EngineRoom:
             replayed = feed.size_after(since.seq) <= REPLAY_BYTES
             last = since.seq if replayed else last
         subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
+        subscription.tells_seen = connection.tells_seen
         connection.subscriptions[session.session_id] = subscription
         session.attach(subscription)
         connection.after_reply(subscription.release)
@@ -189,17 +192,20 @@ class EngineRoom:
                 session.detach(connection.id)
 
     def seen(self, connection: Connection, request_id: str) -> None:
-        """A question is on somebody's screen."""
-        for session in self.sessions.live:
-            if connection.controller and session.session_id in connection.subscriptions:
-                session.questions.seen(request_id, connection.by())
+        """A question is on somebody's screen. From the first time on the clocks of questions wait for this client to
+        say so."""
+        if not connection.controller:
+            return
+        connection.tells_seen = True
+        for subscription in connection.subscriptions.values():
+            subscription.tells_seen = True
+        session = self.session_of_request(request_id)
+        if session is not None and session.session_id in connection.subscriptions:
+            session.questions.seen(request_id, connection.id, connection.by())
 
-    def session_of_request(self, request_id: str) -> Session:
-        """The session a question belongs to. request_not_found."""
-        for session in self.sessions.live:
-            if session.questions.knows(request_id):
-                return session
-        raise ProtocolError("request_not_found", f"no request {request_id}")
+    def session_of_request(self, request_id: str) -> Session | None:
+        """The session of an open question, None when there is none."""
+        return next((session for session in self.sessions.live if session.questions.is_open(request_id)), None)
 
 
 def pulled(event: Emitted, session_id: str, epoch: str, prev: int, budget: int) -> Event:
@@ -223,10 +229,9 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     more = page is not None and (page.next_cursor is not None or len(items) < len(done))
     items.reverse()
     inflight = tuple(_in_flight(item, items) for item in opened.values())
-    clocked = {row.request_id: row for row in session.questions.rows}
     state: SessionState = "compacting" if told.compacting else "idle"
     if told.turn is not None and not told.compacting:
-        state = "waiting" if told.requests else "running"
+        state = "waiting" if any(row.kind != "clientTool" for row in told.requests.values()) else "running"
     return Snapshot(
         summary=session.summary(),
         options=session.row.options,
@@ -234,7 +239,7 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
         state=state,
         items=tuple(items),
         inflight=inflight,
-        open_requests=tuple(clocked.get(row.request_id, row) for row in told.requests.values()),
+        open_requests=session.questions.clocked(told.requests.values()),
         queue=told.queue,
         queue_rev=told.queue_rev,
         paused=told.paused,

@@ -42,6 +42,7 @@ class Subscription:
         self.connection_id = connection_id
         self.session_id = feed.session_id
         self.can_answer = can_answer
+        self.tells_seen = False
         self.detail = detail
         self.last = last
         self.queued = 0
@@ -97,6 +98,10 @@ class Subscription:
         # An empty page: what is missing was deltas, and was folded meanwhile.
         self.behind = page[-1].seq if page and page[-1].seq < self._feed.head else None
         return self.behind is None
+
+    def when_sent(self, then: Callable[[], None]) -> None:
+        """Call `then` when what is queued now has left for the socket."""
+        self._outbox.when_sent(then)
 
     def flush(self) -> None:
         """Hand the merged run on."""
@@ -189,6 +194,7 @@ class Outbox:
         self._queue: deque[tuple[Subscription | None, int, bytes]] = deque()
         self._paused = False
         self._scheduled = False
+        self._sent: list[Callable[[], None]] = []
         self._growing: dict[int, Subscription] = {}
         self._thinned: dict[int, Subscription] = {}
         self._behind: dict[int, Subscription] = {}
@@ -261,6 +267,11 @@ class Outbox:
             grid = max(self.latency, SHORTEST_WAIT)
             self._merge_timer = loop.call_at((loop.time() // grid + 1) * grid, self._merged)
 
+    def when_sent(self, then: Callable[[], None]) -> None:
+        """Call `then` once, when everything that is queued has been handed to the socket."""
+        self._sent.append(then)
+        self._schedule()
+
     def forget(self, subscription: Subscription) -> int:
         """Drop what a subscription has queued: its events are not wanted any more. The last number it was sent."""
         sent = subscription.last
@@ -328,6 +339,10 @@ class Outbox:
             self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if not self._paused and self._growing and self._merge_timer is None:
             self._merged()
+        if self._sent and not self._paused and not self._queue:
+            sent, self._sent = self._sent, []
+            for then in sent:
+                then()
         if self._thinned and self.bytes <= self._soft // 2:
             self._restore()
         if self._behind and not self._paused:

@@ -145,11 +145,13 @@ InputBlock: TypeAlias = TextBlock | ImageBlock | FileBlock
 
 
 class By(Wire, frozen=True):
-    """Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …)."""
+    """Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …). `depth` is the number
+    of agents between a person and this."""
 
     client_id: str
     name: str = ""
     via: str = ""
+    depth: int = 0
 
 
 def input_text(blocks: tuple[InputBlock, ...]) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from hermes_daemon.core.ports import Refused, Store
+from hermes_daemon.engine.client_tools import RemoteTool
 from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import text_blob_of
@@ -75,10 +76,12 @@ async def tools(connection: Connection, params: ToolListParams) -> ToolListResul
     engine = connection.daemon.engine
     disabled = set(engine.parts.settings().tools.disabled)
     toolsets = None
+    offered: tuple[RemoteTool, ...] = ()
     if params.session_id is not None:
-        toolsets = engine.sessions.get(params.session_id).row.options.toolsets
+        session = engine.sessions.get(params.session_id)
+        toolsets, offered = session.row.options.toolsets, tuple(session.client_tools.all())
     rows = []
-    for tool in engine.parts.tools.all():
+    for tool in (*engine.parts.tools.all(), *offered):
         card = tool.card
         off = card.name in disabled or (toolsets is not None and not {card.toolset, card.name} & set(toolsets))
         rows.append(
@@ -86,7 +89,7 @@ async def tools(connection: Connection, params: ToolListParams) -> ToolListResul
                 card.name,
                 card.toolset,
                 card.description,
-                "built in",
+                f"client {tool.client}" if isinstance(tool, RemoteTool) else "built in",
                 "disabled" if off else "ready",
                 card.read_only,
                 card.parameters,
