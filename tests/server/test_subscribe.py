@@ -45,7 +45,9 @@ def tools() -> list[TestTool]:
 
 # --- the law ---
 
-ACTIONS = st.sampled_from(["submit", "steer", "interrupt", "clear", "rename", "option", "answer", "breathe"])
+ACTIONS = st.sampled_from(
+    ["submit", "steer", "interrupt", "clear", "rename", "option", "answer", "breathe", "rewind", "archive"]
+)
 JOINS = st.tuples(
     st.just("join"),
     st.sampled_from(["full", "final", "status"]),
@@ -126,8 +128,22 @@ async def act(peer: Peer, session: str, step: str, number: int) -> None:
             peer.call("hermes/session/setOption", {"sessionId": session, "id": "thinking", "value": f"t{number}"})
         case "answer":
             await answer_all(peer, session)
+        case "rewind":
+            await rewind(peer, session, number)
+        case "archive":
+            peer.call("hermes/session/archive", {"sessionId": session, "archived": number % 2 == 0})
         case "breathe":
             await peer.request("hermes/daemon/ping")
+
+
+async def rewind(peer: Peer, session: str, number: int) -> None:
+    """To an item somewhere, once nothing runs; what follows meets it half done."""
+    await settle(peer, session)
+    found = (await peer.request("hermes/session/items", {"sessionId": session}))["items"]
+    rev = (await peer.request("hermes/session/get", {"sessionId": session}))["session"]["rev"]
+    if found:
+        item = found[number * 7 % len(found)]["itemId"]
+        peer.call("hermes/session/rewind", {"sessionId": session, "toItemId": item, "expectRev": rev})
 
 
 async def answer_all(peer: Peer, session: str) -> None:
