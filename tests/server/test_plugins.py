@@ -56,7 +56,7 @@ def test_a_plugins_tool_is_a_tool_like_any_other(tmp_path: Path) -> None:
 def test_plugins_are_listed_with_what_they_brought(tmp_path: Path) -> None:
     async def story(daemon: Live, peer: Peer) -> None:
         [row] = (await peer.request("hermes/plugin/list", {}))["plugins"]
-        assert (row["id"], row["state"], row["tools"], row["points"]) == (
+        assert (row["id"], row["state"], row["tools"], row.get("points", [])) == (
             "greeter", "loaded", ["greet"], [])  # fmt: skip
         assert row["commands"] == ["count", "broken", "shout"]
 
