@@ -139,7 +139,9 @@ class EngineRoom:
         if since is not None and since.epoch == feed.epoch and self._retained(session, since.seq):
             missing = feed.missing(since.seq, min(REPLAY_BYTES, connection.outbox.replay_limit))
         last = since.seq if since is not None and missing is not None else feed.head
-        subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
+        subscription = Subscription(
+            connection.outbox, connection.id, feed, detail, connection.can_answer, last, connection.gate.features
+        )
         connection.subscriptions[session.session_id] = subscription
         session.attach(subscription)
         connection.after_reply(lambda: subscription.release(missing or []))
