@@ -111,11 +111,12 @@ export interface SessionOption {
   by?: By | null;
 }
 
-/** Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …). */
+/** Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …). `depth` is the number of agents between a person and this. */
 export interface By {
   clientId: string;
   name?: string; // default ""
   via?: string; // default ""
+  depth?: number; // default 0
 }
 
 export interface CompactionStarted {
@@ -143,10 +144,17 @@ export interface Failure {
   data?: Record<string, unknown>; // default {}
 }
 
+/** What stood behind `lastItemId` is gone, `removed` items; without it everything. `toItemId` is what was asked for: the same item, or the user message behind it. */
 export interface SessionRewound {
   toItemId: string;
   removed: number;
   rev: number;
+  lastItemId?: string | null;
+}
+
+/** The last event of a session. It is in no journal: that went with the session. */
+export interface SessionDeleted {
+  by?: By | null;
 }
 
 export interface SessionError {
@@ -180,13 +188,14 @@ export interface ImageBlock {
   blobId?: string | null;
 }
 
-/** A file the user points at: `path` or `uri`, with an optional range and the text the client sees. */
+/** A file the user points at: `path` or `uri`, with an optional range and the text the client sees, given as `text` or as the `blobId` of a text blob. */
 export interface FileBlock {
   type: "file";
   path?: string | null;
   uri?: string | null;
   range?: FileRange | null;
   text?: string | null;
+  blobId?: string | null;
 }
 
 /** Line range, 1-based, inclusive. */
@@ -499,12 +508,14 @@ export interface RequestAnswered {
   answer?: ClarifyAnswer | null;
 }
 
+/** The end of a question. `value` is "provided" for a secret that was given; the value itself is in no event. */
 export interface RequestResolved {
   requestId: string;
   outcome: "allow_always" | "allow_once" | "allow_session" | "answered" | "declined" | "deny" | "deny_always" | "interrupted" | "lost" | "policy" | "timeout";
   by?: By | null;
   at?: string; // default ""
   feedback?: string | null;
+  value?: string | null;
 }
 
 export interface Notice {
@@ -536,8 +547,10 @@ export interface Client {
   role?: "controller" | "observer"; // default "controller"
 }
 
+/** `requests`: the kinds of questions this client shows. `seen`: it says hermes/request/seen when one of them is on a screen, and the clock of a question waits for that; of other clients it starts when the question was sent. */
 export interface Capabilities {
   requests?: string[]; // default []
+  seen?: boolean; // default false
   events?: EventOptions; // default {}
   telemetry?: "all" | "metrics" | "off"; // default "off"
   maxLatencyMs?: number; // default 33
@@ -705,11 +718,11 @@ export interface CreateParams {
   key?: string | null;
 }
 
-/** Options of a session. `unattended` says what happens to questions nobody can see: wait, or deny. */
+/** Options of a session. `unattended` says what happens to questions nobody can see: wait, deny, or the name of a rule in the setting approvals.unattended, which allows the calls it names and denies the rest. */
 export interface SessionOptions {
   model?: string | null;
   mode?: "manual" | "off" | "smart" | null;
-  unattended?: "deny" | "wait"; // default "wait"
+  unattended?: string; // default "wait"
   toolsets?: string[] | null;
   thinking?: string | null;
 }
@@ -847,6 +860,51 @@ export interface RenameParams {
   key?: string | null;
 }
 
+export interface ArchiveParams {
+  sessionId: string;
+  archived?: boolean; // default true
+  key?: string | null;
+}
+
+/** Events after the number `after`, at most `limit` of them. */
+export interface EventsParams {
+  sessionId: string;
+  epoch: string;
+  after: number;
+  limit?: number; // default 500
+}
+
+/** `events` as hermes/event carries them; each `prev` is the number before it in this stream, the first one's is `after`. `truncated`: there are more, ask again after the last. */
+export interface EventsResult {
+  events: Event[];
+  head: number;
+  truncated?: boolean; // default false
+}
+
+/** `atItemId` is the last item the new session has; without, all completed ones. */
+export interface ForkParams {
+  sessionId: string;
+  atItemId?: string | null;
+  title?: string | null;
+  key?: string | null;
+}
+
+/** Everything behind the item `toItemId` goes; a user message named here goes too, to be asked again. */
+export interface RewindParams {
+  sessionId: string;
+  toItemId: string;
+  expectRev: number;
+  key?: string | null;
+}
+
+/** `removed` counts items; `input` is what the user message said that was taken back. */
+export interface RewindResult {
+  rev: number;
+  removed: number;
+  seq: number;
+  input?: (TextBlock | ImageBlock | FileBlock)[]; // default []
+}
+
 export interface DeleteParams {
   sessionId: string;
   key?: string | null;
@@ -871,6 +929,26 @@ export interface SearchHit {
   at: string;
 }
 
+/** What this connection offers the session, in place of what it offered before; gone with the connection. */
+export interface RegisterParams {
+  sessionId: string;
+  tools?: ClientTool[]; // default []
+}
+
+/** A tool that this connection runs for the session. `parameters` is a JSON Schema of type object. */
+export interface ClientTool {
+  name: string;
+  description: string;
+  parameters?: Record<string, unknown>; // default {}
+  readOnly?: boolean; // default false
+  timeoutMs?: number; // default 60000
+}
+
+export interface RegisterResult {
+  tools: string[];
+}
+
+/** Input for a turn. `depth` counts the agents between a person and this input, 0 for a person's own: a program that a tool call started passes on what HERMES_AGENT_DEPTH says; more than 3 is refused (permission_denied). */
 export interface SubmitParams {
   sessionId: string;
   input: (TextBlock | ImageBlock | FileBlock)[];
@@ -879,6 +957,7 @@ export interface SubmitParams {
   expectRev?: number | null;
   position?: number | null;
   options?: TurnOptions; // default {}
+  depth?: number; // default 0
 }
 
 export interface SubmitResult {
@@ -887,6 +966,22 @@ export interface SubmitResult {
   seq: number;
   itemId?: string | null;
   queueId?: string | null;
+  duplicate?: boolean; // default false
+}
+
+/** Input for the turn `turnId`, taken at its next model call; turn_mismatch when it is not the running one. `depth` as in submit. */
+export interface SteerParams {
+  sessionId: string;
+  turnId: string;
+  input: (TextBlock | ImageBlock | FileBlock)[];
+  key: string;
+  depth?: number; // default 0
+}
+
+export interface SteerResult {
+  status: "accepted";
+  queueId: string;
+  seq: number;
   duplicate?: boolean; // default false
 }
 
@@ -913,6 +1008,22 @@ export interface QueueResult {
   queue: QueueEntry[];
   queueRev: number;
   paused: boolean;
+}
+
+export interface QueueUpdateParams {
+  sessionId: string;
+  queueId: string;
+  input: (TextBlock | ImageBlock | FileBlock)[];
+  expectQueueRev?: number | null;
+  key?: string | null;
+}
+
+/** `order`: queue ids, first to run first; entries that it does not name keep their order behind them. */
+export interface QueueReorderParams {
+  sessionId: string;
+  order: string[];
+  expectQueueRev?: number | null;
+  key?: string | null;
 }
 
 export interface QueueRemoveParams {
@@ -948,10 +1059,12 @@ export interface Answer {
   decline?: boolean; // default false
 }
 
+/** `outcome` is how the request ended; "open" when questions of it still wait, "declined" when others may still answer. `late` names the questions of this answer that somebody else had answered before. */
 export interface AnswerResult {
   status: "accepted";
   seq: number;
   outcome?: string; // default ""
+  late?: string[]; // default []
 }
 
 export interface ToolListParams {
@@ -982,6 +1095,23 @@ export interface MiddlewareRow {
   style: string;
   owner: string;
   order: number;
+}
+
+/** Bring a big input, in pieces: the first without `blobId` and at offset 0, the others behind what is there. `data` is text, or base64 where `encoding` says so; `final` closes the blob. */
+export interface BlobCreateParams {
+  sessionId: string;
+  data: string;
+  blobId?: string | null;
+  mime?: string; // default "text/plain; charset=utf-8"
+  encoding?: "base64" | "utf8"; // default "utf8"
+  offset?: number; // default 0
+  final?: boolean; // default true
+}
+
+/** `bytes` is what is there now: the offset of the next piece. */
+export interface BlobCreateResult {
+  blobId: string;
+  bytes: number;
 }
 
 export interface BlobReadParams {
@@ -1035,6 +1165,21 @@ export interface ConfigGetParams {
 export interface ConfigGetResult {
   value: unknown;
   source: string;
+}
+
+/** `value` null takes the setting out of the file, back to its default. */
+export interface ConfigSetParams {
+  path: string;
+  value: unknown;
+  key?: string | null;
+}
+
+/** `changed`: dotted keys that have another value now. `file` is where it was written. */
+export interface ConfigSetResult {
+  value: unknown;
+  changed: string[];
+  file: string;
+  warnings?: string[]; // default []
 }
 
 export interface CancelParams {
@@ -1092,21 +1237,31 @@ export interface Methods {
   "hermes/session/wait": { params: WaitParams; result: WaitResult };
   "hermes/session/setOption": { params: SetOptionParams; result: SetOptionResult };
   "hermes/session/rename": { params: RenameParams; result: GetResult };
+  "hermes/session/archive": { params: ArchiveParams; result: GetResult };
+  "hermes/session/events": { params: EventsParams; result: EventsResult };
+  "hermes/session/fork": { params: ForkParams; result: CreateResult };
+  "hermes/session/rewind": { params: RewindParams; result: RewindResult };
   "hermes/session/delete": { params: DeleteParams; result: Empty };
   "hermes/session/search": { params: SearchParams; result: SearchResult };
+  "hermes/session/register": { params: RegisterParams; result: RegisterResult };
   "hermes/turn/submit": { params: SubmitParams; result: SubmitResult };
+  "hermes/turn/steer": { params: SteerParams; result: SteerResult };
   "hermes/turn/interrupt": { params: InterruptParams; result: InterruptResult };
   "hermes/queue/list": { params: QueueParams; result: QueueResult };
+  "hermes/queue/update": { params: QueueUpdateParams; result: QueueResult };
+  "hermes/queue/reorder": { params: QueueReorderParams; result: QueueResult };
   "hermes/queue/remove": { params: QueueRemoveParams; result: QueueResult };
   "hermes/queue/resume": { params: QueueParams; result: QueueResult };
   "hermes/request/list": { params: RequestListParams; result: RequestListResult };
   "hermes/request/answer": { params: AnswerParams; result: AnswerResult };
   "hermes/tool/list": { params: ToolListParams; result: ToolListResult };
   "hermes/middleware/list": { params: ToolListParams; result: MiddlewareListResult };
+  "hermes/blob/create": { params: BlobCreateParams; result: BlobCreateResult };
   "hermes/blob/read": { params: BlobReadParams; result: BlobReadResult };
   "hermes/models/list": { params: ModelsParams; result: ModelsResult };
   "hermes/usage/get": { params: UsageParams; result: UsageResult };
   "hermes/config/get": { params: ConfigGetParams; result: ConfigGetResult };
+  "hermes/config/set": { params: ConfigSetParams; result: ConfigSetResult };
 }
 
 /** What the client announces. */
@@ -1137,6 +1292,7 @@ export interface Events {
   "session.compaction.delta": CompactionDelta;
   "session.compaction.ended": CompactionEnded;
   "session.rewound": SessionRewound;
+  "session.deleted": SessionDeleted;
   "session.error": SessionError;
   "turn.queued": TurnQueued;
   "turn.started": TurnStarted;

@@ -61,6 +61,7 @@ GROWTH: list[Change] = [
     lambda new: new["events"].update({"new.kind": {}}),
     lambda new: new["$defs"]["PingResult"]["properties"].update({"extra": {"type": "string", "default": ""}}),
     lambda new: new["$defs"]["TurnEnded"]["properties"]["status"]["enum"].append("tired"),
+    lambda new: new["$defs"]["TurnEnded"]["properties"].update(status={"type": "string"}),
     lambda new: new["$defs"]["SubmitParams"]["properties"]["input"]["items"]["anyOf"].append({"type": "string"}),
     lambda new: new["$defs"]["PingResult"].update({"description": "Said better."}),
 ]
@@ -81,9 +82,13 @@ BREACHES: list[tuple[Change, str]] = [
     (lambda new: new["$defs"]["Cursor"]["properties"]["seq"].update(type="string"), "Cursor.seq has another type"),
     (lambda new: new["$defs"]["TurnEnded"]["properties"]["status"]["enum"].pop(), "TurnEnded.status has another type"),
     (lambda new: new["$defs"].pop("Cursor"), "Cursor is gone"),
+    (
+        lambda new: new["$defs"]["TurnEnded"]["properties"].update(status={"type": "integer"}),
+        "TurnEnded.status has another type",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("change", "fault"), BREACHES, ids=[fault for _, fault in BREACHES])
+@pytest.mark.parametrize(("change", "fault"), BREACHES, ids=[str(number) for number in range(len(BREACHES))])
 def test_a_breach_is_named(change: Change, fault: str) -> None:
     assert fault in changed(change)
