@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from hermes_local import __version__
 from hermes_local.address import Address, AddressError, resolve
@@ -42,8 +42,9 @@ COMMANDS = (
         "schema",
         "print the protocol's schema",
         options=(
-            Option("format", "which document", value="FORMAT", choices=("jsonschema", "openrpc")),
+            Option("format", "which document", value="FORMAT", choices=("jsonschema", "openrpc", "ts")),
             Option("out", "write it into this folder", value="DIR"),
+            Option("experimental", "with what is experimental"),
         ),
     ),
 )
@@ -82,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _usage(str(error))
     if name == "schema":
-        return _schema("openrpc" if given["format"] == "openrpc" else "jsonschema", given["out"])
+        return _schema(str(given["format"] or "jsonschema"), given["out"], experimental=bool(given["experimental"]))
     try:
         address = resolve(profile=given["profile"])  # type: ignore[arg-type]  # the table says TEXT
     except AddressError as error:
@@ -171,16 +172,23 @@ def _stdio(address: Address, *, private: bool) -> int:
     return 0
 
 
-def _schema(form: Literal["jsonschema", "openrpc"], out: object) -> int:
+SCHEMA_FILES = {"jsonschema": "hermes.schema.json", "openrpc": "openrpc.json", "ts": "hermes.ts"}
+
+
+def _schema(form: str, out: object, *, experimental: bool) -> int:
     import json
 
-    from hermes_protocol.schema import document
+    from hermes_protocol import schema
 
-    text = json.dumps(document(form), indent=2, ensure_ascii=False) + "\n"
+    if form == "ts":
+        text = schema.typescript(experimental)
+    else:
+        document = schema.document("openrpc" if form == "openrpc" else "jsonschema", experimental)
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         sys.stdout.write(text)
         return 0
-    path = os.path.join(str(out), "openrpc.json" if form == "openrpc" else "hermes.schema.json")
+    path = os.path.join(str(out), SCHEMA_FILES[form])
     try:
         os.makedirs(str(out), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

@@ -10,8 +10,8 @@ from hermes_protocol.schema import without_prose
 def broken(released: dict[str, Any], present: dict[str, Any]) -> list[str]:
     """What a client of the released protocol would miss or be refused, one sentence each; empty when nothing.
 
-    New methods, kinds, optional fields, words of an enumeration and alternatives are growth. Whatever was there must
-    be there, of the same type; a field is required now exactly if it was required then.
+    New methods, kinds, optional fields, words of an enumeration (also: any word) and alternatives are growth. Whatever
+    was there must be there, of the same type; a field is required now exactly if it was required then.
     """
     old, new = without_prose(released), without_prose(present)
     faults = []
@@ -46,6 +46,8 @@ def _definition(name: str, old: dict[str, Any], new: dict[str, Any] | None) -> l
 
 def _grown(old: Any, new: Any) -> bool:
     if isinstance(old, dict) and isinstance(new, dict):
+        if "enum" in old and "enum" not in new and all(isinstance(word, str) for word in old["enum"]):
+            old = {key: value for key, value in old.items() if key != "enum"} | {"type": "string"}
         old = {"anyOf": [old]} if "anyOf" in new and "anyOf" not in old and "default" not in old else old
         return all(
             key in new and _grown(old[key], new[key])

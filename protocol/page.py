@@ -9,7 +9,7 @@ from typing import Any
 from hermes_protocol import PROTOCOL_VERSION, schema
 from hermes_protocol.content import InputBlock, Part
 from hermes_protocol.errors import CODES, RETRYABLE
-from hermes_protocol.events import KINDS, AnyItem, Event
+from hermes_protocol.events import AnyItem, Event
 from hermes_protocol.methods import DAEMON_NOTIFICATIONS, NOTIFICATIONS
 from hermes_protocol.summaries import ERROR_SUMMARIES, NOTIFICATION_SUMMARIES
 
@@ -33,17 +33,20 @@ def reference() -> str:
     """The page."""
     _, types = schema.definitions()
     items, blocks, parts = _names(AnyItem), _names(InputBlock), _names(Part)
-    events = [struct.__name__ for struct in KINDS.values()]
-    tops = {method.params.__name__ for method, _ in schema.requests().values()}
-    tops |= {method.result.__name__ for method, _ in schema.requests().values()}
+    kinds = schema.wire().stable().kinds
+    events = [struct.__name__ for struct in kinds.values()]
+    requests = schema.wire().stable().requests
+    tops = {method.params.__name__ for method, _ in requests.values()}
+    tops |= {method.result.__name__ for method, _ in requests.values()}
     tops |= {params.__name__ for params in (*NOTIFICATIONS.values(), *DAEMON_NOTIFICATIONS.values())}
     shown = {*items, *blocks, *parts, *events, *tops}
     lines = [HEAD, "## Requests\n"]
-    for name, (method, summary) in schema.requests().items():
+    for name, (method, summary) in requests.items():
         keyed = (
             " Takes `key`: the same key again gives the same answer and does nothing twice." if method.mutates else ""
         )
-        lines += [f"### {name}\n", f"{summary}{keyed} Served {ORDERS[method.order]}.\n"]
+        old = f" **Deprecated**: {method.deprecated}." if method.deprecated else ""
+        lines += [f"### {name}\n", f"{summary}{keyed} Served {ORDERS[method.order]}.{old}\n"]
         lines += _part("Params", types, method.params) + _part("Result", types, method.result)
     lines += ["## Notifications of a client\n"]
     for name, params in NOTIFICATIONS.items():
@@ -55,7 +58,7 @@ def reference() -> str:
         "## Events\n",
         "The `data` of hermes/event by its `kind`. A client shows nothing for a kind it does not know.\n",
     ]
-    for kind, struct in KINDS.items():
+    for kind, struct in kinds.items():
         lines += [f"### {kind}\n", *_definition(types, struct.__name__)]
     lines += ["## Items\n", "What a session shows, told apart by `type`.\n"]
     lines += _definitions(types, items)

@@ -45,7 +45,8 @@ class Emitted(msgspec.Struct, frozen=True):
 class Batch:
     """The events of one turn of the event loop. Subscribers that are in step share the very same bytes.
 
-    `prev` is the number of the event before the first; `deltas` counts the deltas, `size` the bytes of all.
+    `prev` is the number of the event before the first; `deltas` counts the deltas, `size` the bytes of all; `features`
+    are the experimental ones that a reader of all must have asked for.
     """
 
     def __init__(self, prefix: bytes, prev: int, events: list[Emitted]) -> None:
@@ -54,6 +55,7 @@ class Batch:
         self.last = events[-1].seq
         self.deltas = sum(isinstance(event.data, ItemDelta) for event in events)
         self.size = sum(len(event.tail) for event in events)
+        self.features = frozenset(event.data.FEATURE for event in events if event.data.FEATURE)
         self._prefix = prefix
         self._joined: dict[Framing, bytes] = {}
 

@@ -17,6 +17,7 @@ import msgspec
 from hermes_daemon.core.ports import Refused, Rejected, StorageError, Unavailable
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.server.fitting import fitted
+from hermes_daemon.server.gate import Gate
 from hermes_daemon.server.outbox import Outbox, Subscription
 from hermes_daemon.server.peers import hung_up, is_ours
 from hermes_protocol import envelope
@@ -24,7 +25,7 @@ from hermes_protocol.content import By
 from hermes_protocol.envelope import Answer, Batch, Call, Fault, Id, Note, Single
 from hermes_protocol.errors import ErrorObject, ProtocolError
 from hermes_protocol.framing import Broken, Decoder, Framing, Oversized
-from hermes_protocol.methods import METHODS, NOTIFICATIONS, CancelParams, Hello, SeenParams
+from hermes_protocol.methods import NOTIFICATIONS, CancelParams, Hello, LogMessageParams, SeenParams
 
 if TYPE_CHECKING:
     from hermes_daemon.server.daemon import Daemon
@@ -38,12 +39,10 @@ GONE_SECONDS: Final = 0.5
 WRITE_HIGH: Final = 262_144
 HANG_UP_SECONDS: Final = 1.0
 FRAME_LIMITS: Final = (65_536, 16_777_216)
+WARNING: Final = 2  # a MessageType of the Language Server Protocol
 NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 Handler = Callable[[Any, Any], Awaitable[msgspec.Struct]]
-_decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
-    name: msgspec.json.Decoder(row.params) for name, row in METHODS.items()
-}
 
 
 class Reply(Protocol):
@@ -61,6 +60,7 @@ class Connection(asyncio.Protocol):
         self.daemon = daemon
         self.transport_name = transport_name
         self.hello: Hello | None = None
+        self.gate = Gate(daemon.methods, self._announce)
         self.shut_down = False
         self.exit_code: int | None = None
         self.subscriptions: dict[str, Subscription] = {}
@@ -281,9 +281,12 @@ class Connection(asyncio.Protocol):
             reply(envelope.result(call.id, None))
             return None
         try:
-            params = _decoders[call.method].decode(call.params)
+            params = self.daemon.decoders[call.method].decode(call.params)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             reply(envelope.error(call.id, invalid(error).as_object()))
+            return None
+        if (trial := self.gate.fields(call.method, params)) is not None:
+            reply(envelope.error(call.id, trial.as_object()))
             return None
         at_once = self.daemon.reader_handlers.get(call.method)
         if at_once is not None:
@@ -306,8 +309,10 @@ class Connection(asyncio.Protocol):
             return ProtocolError("invalid_request", again) if self.ready else None
         if not self.ready:
             return ProtocolError("not_initialized", "send initialize first")
-        if call.method != "shutdown" and call.method not in METHODS:
+        if call.method != "shutdown" and call.method not in self.daemon.methods:
             return ProtocolError("method_not_found", f"no method {call.method!r}")
+        if (trial := self.gate.method(call.method)) is not None:
+            return trial
         if call.method in self.daemon.reader_handlers or call.method == "shutdown":
             return None  # answered at once: never in flight
         if len(self._in_flight) >= MAX_IN_FLIGHT:
@@ -326,6 +331,7 @@ class Connection(asyncio.Protocol):
             return
         self.hello = hello
         self.daemon.audience.joined(self)
+        self.gate.opt_in(hello)
         self.outbox.latency = min(max(0, hello.capabilities.max_latency_ms), 1000) / 1000
         least, most = FRAME_LIMITS
         self.outbox.take_frames(min(max(hello.capabilities.max_frame_bytes, least), most))
@@ -401,6 +407,9 @@ class Connection(asyncio.Protocol):
                 task.cancel()
         elif isinstance(params, SeenParams):
             self.daemon.seen(self, params)
+
+    def _announce(self, text: str) -> None:
+        self.outbox.put(envelope.note("window/logMessage", LogMessageParams(WARNING, text)))
 
     def _error(self, id: Id | None, error: ProtocolError) -> None:
         self.outbox.put(envelope.error(id, error.as_object()))

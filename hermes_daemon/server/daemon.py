@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -23,6 +23,7 @@ from hermes_protocol import PROTOCOL_VERSION, envelope
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import SessionSummary
 from hermes_protocol.methods import (
+    METHODS,
     ConnectionRow,
     DaemonStateParams,
     ExperimentalCapabilities,
@@ -32,6 +33,7 @@ from hermes_protocol.methods import (
     InitializeResult,
     Limits,
     LogMessageParams,
+    Method,
     PingParams,
     PingResult,
     SeenParams,
@@ -80,8 +82,13 @@ class Daemon:
         identity: Identity,
         open_engine: Callable[[Daemon], Awaitable[EngineRoom]],
         withdraw: Callable[[], None],
+        methods: Mapping[str, Method] = METHODS,
     ) -> None:
         self.identity = identity
+        self.methods = methods
+        self.decoders: dict[str, msgspec.json.Decoder[Any]] = {
+            name: msgspec.json.Decoder(row.params) for name, row in methods.items()
+        }
         self.limits = DaemonSettings()
         self.connections: dict[str, Connection] = {}
         self.state: State = "ready"

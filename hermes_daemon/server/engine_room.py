@@ -159,7 +159,9 @@ class EngineRoom:
         if since is not None and since.epoch == feed.epoch and feed.retains(since.seq):
             replayed = feed.size_after(since.seq) <= REPLAY_BYTES
             last = since.seq if replayed else last
-        subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
+        subscription = Subscription(
+            connection.outbox, connection.id, feed, detail, connection.can_answer, last, connection.gate.features
+        )
         subscription.tells_seen = connection.tells_seen
         connection.subscriptions[session.session_id] = subscription
         session.attach(subscription)

@@ -40,12 +40,13 @@ class Subscription:
     """
 
     def __init__(self, outbox: Outbox, connection_id: str, feed: Feed, detail: Detail,
-                 can_answer: frozenset[str], last: int) -> None:  # fmt: skip
+                 can_answer: frozenset[str], last: int, features: frozenset[str] = frozenset()) -> None:  # fmt: skip
         self.connection_id = connection_id
         self.session_id = feed.session_id
         self.can_answer = can_answer
         self.tells_seen = False
         self.detail = detail
+        self.features = features
         self.last = last
         self.queued = 0
         self.run: list[Emitted] = []
@@ -71,7 +72,7 @@ class Subscription:
             self._grow(batch.events, batch.size)
             return
         in_step = self.last == batch.prev and self.detail == "full" and not self.run and not self.thinned
-        if in_step and not outbox.lagging and not (batch.deltas and outbox.merges):
+        if in_step and batch.features <= self.features and not outbox.lagging and not (batch.deltas and outbox.merges):
             frames = batch.joined(outbox.framing)
             if len(frames) <= outbox.frame_limit:
                 outbox.put_events(self, batch.prev, frames)
@@ -162,6 +163,8 @@ class Subscription:
         return run
 
     def _wanted(self, event: Emitted) -> bool:
+        if event.data.FEATURE and event.data.FEATURE not in self.features:
+            return False
         if self.detail == "status":
             return event.kind.startswith(STATUS_KINDS)
         if self.detail == "final" or self.thinned:

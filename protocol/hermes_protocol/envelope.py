@@ -80,10 +80,9 @@ def _fault(kind: str, message: str, id: Id | None = None, **data: Any) -> Fault:
 def decode(body: bytes) -> Single | Batch:
     """One message. Never raises: what is wrong comes back as a Fault."""
     try:
-        frame = _plain.decode(body)
+        return _checked(_plain.decode(body), body)  # which skips what it does not know without looking at its UTF-8
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return _classify(body)
-    return _checked(frame, body)
 
 
 def _checked(frame: _Plain, body: bytes) -> Single:

@@ -235,9 +235,11 @@ class QuestionStatus(Wire, frozen=True):
 
 
 class EventData(Wire, frozen=True):
-    """Base of the `data` of hermes/event. `KIND` is the literal name on the wire."""
+    """Base of the `data` of hermes/event. `KIND` is the literal name on the wire. `FEATURE` is set for an experimental
+    kind: only clients get it that name the feature in capabilities.experimental."""
 
     KIND: ClassVar[str] = ""
+    FEATURE: ClassVar[str] = ""
 
 
 class SessionCreated(EventData, frozen=True):

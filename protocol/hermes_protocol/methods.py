@@ -828,12 +828,15 @@ class CancelParams(Wire, frozen=True):
 
 
 class Method(Wire, frozen=True):
-    """One row of METHODS. `mutates` methods accept `key`."""
+    """One row of METHODS. `mutates` methods accept `key`. `experimental` names the feature a client must have asked for
+    in capabilities.experimental; `deprecated` says what to use instead of a method that will go."""
 
     params: type
     result: type
     order: Order = "free"
     mutates: bool = False
+    experimental: str = ""
+    deprecated: str = ""
 
 
 METHODS: dict[str, Method] = {

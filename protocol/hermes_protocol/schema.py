@@ -1,16 +1,22 @@
-"""The protocol described for other programs: as JSON Schema (2020-12) and as OpenRPC. Pure functions of the types."""
+"""The protocol described for other programs: as JSON Schema (2020-12), OpenRPC and TypeScript. Pure functions of the
+types.
+
+What is experimental is left out unless it is asked for: methods, event kinds and fields, and types that nothing else
+speaks of.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from hermes_protocol import PROTOCOL_VERSION
 from hermes_protocol.content import Message
 from hermes_protocol.errors import CODES, RETRYABLE, ErrorObject
-from hermes_protocol.events import KINDS, Event
+from hermes_protocol.events import KINDS, Event, EventData
+from hermes_protocol.marks import EXPERIMENTAL
 from hermes_protocol.methods import (
     DAEMON_NOTIFICATIONS,
     METHODS,
@@ -34,16 +40,41 @@ LIFECYCLE: dict[str, tuple[Method, str]] = {
 REFERENCE = "#/$defs/{name}"
 
 
-def document(format: Format, experimental: bool = False) -> dict[str, Any]:
-    """The whole protocol as plain data. Nothing is experimental in this version, so `experimental` changes nothing.
+class Tables(NamedTuple):
+    """What is described: requests with their sentences, and event kinds."""
+
+    requests: dict[str, tuple[Method, str]]
+    kinds: dict[str, type[EventData]]
+
+    def stable(self) -> Tables:
+        """The same without what is experimental."""
+        requests = {name: row for name, row in self.requests.items() if not row[0].experimental}
+        return Tables(requests, {kind: struct for kind, struct in self.kinds.items() if not struct.FEATURE})
+
+
+def wire() -> Tables:
+    """The tables of this version."""
+    return Tables(requests(), KINDS)
+
+
+def document(format: Format, experimental: bool = False, tables: Tables | None = None) -> dict[str, Any]:
+    """The whole protocol as plain data, with what is experimental when that is asked for.
 
     ValueError for a format that is neither `jsonschema` nor `openrpc`.
     """
+    described = tables or wire()
     if format == "jsonschema":
-        return _json_schema()
+        return _json_schema(described, experimental)
     if format == "openrpc":
-        return _open_rpc()
+        return _open_rpc(described, experimental)
     raise ValueError(f"format {format!r}: expected jsonschema or openrpc")
+
+
+def typescript(experimental: bool = False, tables: Tables | None = None) -> str:
+    """The whole protocol as a TypeScript module of types."""
+    from hermes_protocol.typescript import module  # late: a daemon that starts needs the hash only
+
+    return module(document("jsonschema", experimental, tables))
 
 
 def schema_hash() -> str:
@@ -53,7 +84,7 @@ def schema_hash() -> str:
 
 def computed_hash() -> str:
     """The hash from the types themselves: of the JSON Schema without its prose. 16 hex digits."""
-    canonical = msgspec.json.encode(without_prose(_json_schema()), order="sorted")
+    canonical = msgspec.json.encode(without_prose(document("jsonschema")), order="sorted")
     return hashlib.sha256(canonical).hexdigest()[:16]
 
 
@@ -62,27 +93,60 @@ def requests() -> dict[str, tuple[Method, str]]:
     return {**LIFECYCLE, **{name: (method, METHOD_SUMMARIES[name]) for name, method in METHODS.items()}}
 
 
-def definitions(reference: str = REFERENCE) -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
+def definitions(
+    reference: str = REFERENCE, experimental: bool = False, tables: Tables | None = None
+) -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
     """({type: its schema, mostly a reference}, {name: definition}) of every type on the wire."""
-    types: list[Any] = [Event, ErrorObject, Message, *KINDS.values()]
-    for method, _ in requests().values():
+    described = tables or wire()
+    if not experimental:
+        described = described.stable()
+    types: list[Any] = [Event, ErrorObject, Message, *described.kinds.values()]
+    for method, _ in described.requests.values():
         types += [method.params, method.result]
     types += [*NOTIFICATIONS.values(), *DAEMON_NOTIFICATIONS.values()]
     unique = list(dict.fromkeys(types))
     schemas, components = msgspec.json.schema_components(unique, ref_template=reference)
+    if not experimental:
+        components = _reachable([*schemas], {name: _without_trials(below) for name, below in components.items()})
     return dict(zip(unique, schemas, strict=True)), components
 
 
-def _json_schema() -> dict[str, Any]:
-    schema, components = definitions()
-    events = {kind: schema[struct] for kind, struct in KINDS.items()}
+def _without_trials(definition: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a type without its experimental fields, which all have defaults."""
+    properties = definition.get("properties", {})
+    if not any(EXPERIMENTAL in schema for schema in properties.values()):
+        return definition
+    kept = {name: schema for name, schema in properties.items() if EXPERIMENTAL not in schema}
+    return {**definition, "properties": kept}
+
+
+def _reachable(roots: list[Any], components: dict[str, Any]) -> dict[str, Any]:
+    """The definitions that something speaks of, in their order."""
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            name = str(value.get("$ref", "")).rpartition("/")[2]
+            if name in components and name not in found:
+                found.add(name)
+                waiting.append(components[name])
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return {name: below for name, below in components.items() if name in found}
+
+
+def _json_schema(tables: Tables, experimental: bool) -> dict[str, Any]:
+    schema, components = definitions(experimental=experimental, tables=tables)
+    rows, kinds = tables if experimental else tables.stable()
+    events = {kind: schema[struct] for kind, struct in kinds.items()}
     components["Event"] = _typed_event(components["Event"], events)
     components["Request"] = {
         "title": "Request",
         "description": "What a client sends with an id.",
         "oneOf": [
-            _frame(name, schema[method.params], method.params, identified=True)
-            for name, (method, _) in requests().items()
+            _frame(name, schema[method.params], method.params, identified=True) for name, (method, _) in rows.items()
         ],
     }
     components["Notification"] = {
@@ -107,8 +171,10 @@ def _json_schema() -> dict[str, Any]:
                 "result": schema[method.result],
                 "order": method.order,
                 "mutates": method.mutates,
+                **({"experimental": method.experimental} if method.experimental else {}),
+                **({"deprecated": method.deprecated} if method.deprecated else {}),
             }
-            for name, (method, summary) in requests().items()
+            for name, (method, summary) in rows.items()
         },
         "notifications": {
             "client": {
@@ -166,8 +232,9 @@ def _answer(error: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _open_rpc() -> dict[str, Any]:
-    schema, components = definitions("#/components/schemas/{name}")
+def _open_rpc(tables: Tables, experimental: bool) -> dict[str, Any]:
+    schema, components = definitions("#/components/schemas/{name}", experimental, tables)
+    rows, _ = tables if experimental else tables.stable()
     errors = {
         kind: {"code": code, "message": ERROR_SUMMARIES[kind], "data": {"kind": kind, "retryable": kind in RETRYABLE}}
         for kind, code in CODES.items()
@@ -186,8 +253,10 @@ def _open_rpc() -> dict[str, Any]:
                 "paramStructure": "by-name",
                 "params": _open_rpc_params(components, method.params),
                 "result": {"name": "result", "schema": schema[method.result]},
+                **({"deprecated": True} if method.deprecated else {}),
+                **({EXPERIMENTAL: method.experimental} if method.experimental else {}),
             }
-            for name, (method, summary) in requests().items()
+            for name, (method, summary) in rows.items()
         ],
         "components": {"schemas": components, "errors": errors},
     }
@@ -209,6 +278,6 @@ def without_prose(value: Any) -> Any:
             for key, below in value.items()
             if not (key in ("description", "summary") and isinstance(below, str))
         }
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):  # an empty tuple is how a Struct says an empty list as its default
         return [without_prose(below) for below in value]
     return value

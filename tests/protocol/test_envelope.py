@@ -46,6 +46,7 @@ def test_an_id_that_is_neither_string_nor_integer_is_an_invalid_request(id: byte
         (b"{oops", -32700, None),
         (b'"\xff"', -32700, None),
         (b"[" * 5000, -32700, None),
+        (b'{"jsonrpc":"1.0","i\xcad":9,"method":"x"}', -32700, None),
         (b"null", -32600, None),
         (b"5", -32600, None),
         (b"[]", -32600, None),

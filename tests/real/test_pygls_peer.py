@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.counterparty import SAID, speak
 from tests.support.daemon_process import Daemon, running_daemon
 
 pygls_client = pytest.importorskip("pygls.client", reason="pygls is not installed")
@@ -142,3 +143,26 @@ def test_it_reads_our_errors_and_goes_on(tmp_path: Path, way: str) -> None:
         assert late.value.code == -32600
 
     attach(tmp_path, way, story)
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_it_answers_the_permission_of_a_turn_that_another_client_began(tmp_path: Path, way: str) -> None:
+    with running_daemon(tmp_path) as daemon:
+
+        async def story() -> None:
+            async with WAYS[way](daemon) as client:
+                hello = {"client": {"id": "pygls", "name": "pygls"}, "capabilities": {"requests": ["permission"]}}
+                await client.request("initialize", hermes=hello)
+                created = await client.request("hermes/session/create", cwd=str(tmp_path), model=MODEL)
+                session = created.session.sessionId
+                await client.request("hermes/session/subscribe", sessionId=session)
+                await asyncio.to_thread(speak, daemon, session)
+                started = await client.event("turn.started")
+                assert (started.data.input[0].text, started.data.by.name) == (SAID, "another")
+                opened = await client.event("request.opened")
+                answer = {"optionId": "allow_once"}
+                await client.request("hermes/request/answer", requestId=opened.data.requestId, answer=answer)
+                assert (await client.event("request.resolved")).data.by.name == "pygls"
+                assert (await client.event("turn.ended")).data.status == "completed"
+
+        asyncio.run(story())

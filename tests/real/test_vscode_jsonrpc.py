@@ -12,10 +12,12 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.counterparty import assert_seen, converse
 from tests.support.daemon_process import running_daemon
 
 pytestmark = pytest.mark.real
 PEER = Path(__file__).resolve().parents[1] / "support" / "node" / "vscode_peer.js"
+ATTACH = PEER.with_name("vscode_attach.js")
 MODEL = "scripted/tool?name=terminal&args=" + quote('{"command":"echo from the tool"}')
 
 
@@ -78,3 +80,10 @@ def test_its_interrupt_ends_the_turn_and_its_errors_are_ours(seen: dict[str, Any
 def test_shutdown_and_exit_end_its_connection_only(seen: dict[str, Any]) -> None:
     assert seen["shutdown"] is None
     assert seen["late"]["code"] == -32600
+
+
+def test_it_answers_the_permission_of_a_turn_that_another_client_began(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "NODE_PATH": node_modules()}
+    with running_daemon(tmp_path) as daemon:
+        seen = converse(["node", str(ATTACH)], daemon, tmp_path, [daemon.socket_path], environment)
+    assert_seen(seen, "vscode-jsonrpc")

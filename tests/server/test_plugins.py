@@ -65,10 +65,11 @@ def test_plugins_are_listed_with_what_they_brought(tmp_path: Path) -> None:
 
 def test_commands_of_plugins_are_run_and_their_faults_are_theirs(tmp_path: Path) -> None:
     async def story(daemon: Live, peer: Peer) -> None:
+        session = await peer.session(str(tmp_path))
         names = [row["name"] for row in (await peer.request("hermes/command/list", {}))["commands"]]
         assert names == ["count", "broken", "shout"]
-        ran = await peer.request("hermes/command/run", {"name": "/shout", "arguments": "hey", "sessionId": "s123x"})
-        assert ran == {"text": "HEYs123"}
+        ran = await peer.request("hermes/command/run", {"name": "/shout", "arguments": "hey", "sessionId": session})
+        assert ran == {"text": "HEY" + session[:4]}
         ran = await peer.request("hermes/command/run", {"name": "count", "kind": "cli", "arguments": "abc"})
         assert ran == {"text": "3", "exitCode": 3}
         ran = await peer.request("hermes/command/run", {"name": "broken"})

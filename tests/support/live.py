@@ -28,7 +28,7 @@ from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native import table
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_daemon.telemetry.hub import Hub
-from hermes_protocol.methods import ModelRow
+from hermes_protocol.methods import METHODS, Method, ModelRow
 
 PATIENCE = 20.0
 
@@ -258,8 +258,12 @@ class Peer:
 @contextlib.asynccontextmanager
 async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | None = None,
                info: ModelInfo | None = None, middleware: Registry | None = None,
-               config: str = "") -> AsyncIterator[Live]:  # fmt: skip
-    """A daemon on a socket below `home`; call it twice on one home to see a restart."""
+               config: str = "", trials: Mapping[str, tuple[Method, table.Handler]] | None = None,
+               ) -> AsyncIterator[Live]:  # fmt: skip
+    """A daemon on a socket below `home`; call it twice on one home to see a restart.
+
+    `trials` are methods of the test beside those of the table.
+    """
     os.makedirs(home, exist_ok=True)
     if config:
         with open(os.path.join(home, "config.yaml"), "w") as file:
@@ -294,10 +298,12 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
             await guests.close()
             await store.close()
 
+        daemon.handlers.update({name: handler for name, (_, handler) in (trials or {}).items()})
         return EngineRoom(sessions, parts, configuration, lambda lines, level: (), lambda: None, close, guests)
 
     identity = Identity("0.0", "test", new_id("boot"), "hash", home, (), lambda: False)
-    daemon = Daemon(identity, open_engine, lambda: None)
+    methods = METHODS | {name: row for name, (row, _) in (trials or {}).items()}
+    daemon = Daemon(identity, open_engine, lambda: None, methods)
     path = os.path.join(home, "d.sock")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)

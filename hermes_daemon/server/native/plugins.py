@@ -74,6 +74,8 @@ async def run_command(connection: Connection, params: CommandRunParams) -> Comma
     """Run one. What it raises is its failure, not the daemon's."""
     writable(connection)
     guests = _guests(connection)
+    if params.session_id is not None:
+        connection.daemon.engine.sessions.get(params.session_id)
     row = guests.estate.command(params.kind, params.name.lstrip("/"))
     if row is None:
         known = ", ".join(each.name for each in guests.estate.commands if each.kind == params.kind) or "none"
