@@ -153,12 +153,14 @@ def _compaction_ended(view: View, _: e.Event, __: e.CompactionEnded) -> View:
 
 
 def _rewound(view: View, _: e.Event, data: e.SessionRewound) -> View:
-    kept = next((n for n, item in enumerate(view.items) if item.item_id == data.to_item_id), None)
-    if kept is None:
-        return view
-    gone = {item.item_id for item in view.items[kept + 1 :]}
+    # An item that is not here is older than all that is: everything goes.
+    place = next((n for n, item in enumerate(view.items) if item.item_id == data.to_item_id), -1)
+    # A user message goes itself, to be asked again; any other item is the last one kept.
+    left = place if place >= 0 and isinstance(view.items[place], e.UserMessage) else place + 1
+    gone = {item.item_id for item in view.items[left:]}
     streaming = {key: live for key, live in view.streaming.items() if key not in gone}
-    return msgspec.structs.replace(view, items=view.items[: kept + 1], streaming=streaming)
+    session = msgspec.structs.replace(view.session, rev=data.rev)
+    return msgspec.structs.replace(view, session=session, items=view.items[:left], streaming=streaming)
 
 
 def _turn_started(view: View, event: e.Event, data: e.TurnStarted) -> View:
@@ -220,6 +222,21 @@ def _request_clock(view: View, _: e.Event, data: e.RequestClock) -> View:
     return msgspec.structs.replace(view, requests=rows)
 
 
+def _request_answered(view: View, _: e.Event, data: e.RequestAnswered) -> View:
+    told = e.QuestionStatus(data.question_id, data.status, data.answer, data.by)
+    rows = tuple(
+        msgspec.structs.replace(row, answered=_told(row.answered, told)) if row.request_id == data.request_id else row
+        for row in view.requests
+    )
+    return msgspec.structs.replace(view, requests=rows)
+
+
+def _told(known: tuple[e.QuestionStatus, ...], told: e.QuestionStatus) -> tuple[e.QuestionStatus, ...]:
+    if any(status.id == told.id for status in known):
+        return tuple(told if status.id == told.id else status for status in known)
+    return (*known, told)
+
+
 def _request_resolved(view: View, _: e.Event, data: e.RequestResolved) -> View:
     rows = tuple(row for row in view.requests if row.request_id != data.request_id)
     return msgspec.structs.replace(view, requests=rows)
@@ -249,5 +266,6 @@ _STEPS: Mapping[str, Step] = {
     e.ItemDiscarded.KIND: _item_discarded,
     e.RequestOpened.KIND: _request_opened,
     e.RequestClock.KIND: _request_clock,
+    e.RequestAnswered.KIND: _request_answered,
     e.RequestResolved.KIND: _request_resolved,
 }
