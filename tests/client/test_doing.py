@@ -169,7 +169,7 @@ def test_a_daemon_without_a_method_is_told_in_a_sentence() -> None:
                 await session.fork()
             assert (
                 caught.value.message
-                == "the daemon (build build) is older than this client: it has no hermes/session/fork"
+                == "the daemon (build build) is older than this client: it has no hermes/session/fork."
             )
             assert "hermes daemon restart" in caught.value.data["hint"]
 

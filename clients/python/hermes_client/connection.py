@@ -158,8 +158,8 @@ class Connection:
         build = f" (build {self.welcome.build_id})" if self.welcome else ""
         return ProtocolError(
             "method_not_found",
-            f"the daemon{build} is older than this client: it has no {method}",
-            hint="`hermes daemon restart` starts the installed one",
+            f"the daemon{build} is older than this client: it has no {method}.",
+            hint="`hermes daemon restart` starts the installed one.",
         )
 
     # --- inside -------------------------------------------------------------------------------------------------------

@@ -220,4 +220,4 @@ def test_quit_leaves() -> None:
 
 def test_a_failed_command_is_a_line_and_not_the_end() -> None:
     _, face = done("/tools")
-    assert "no method hermes/tool/list" in face.text
+    assert "it has no hermes/tool/list. `hermes daemon restart`" in face.text
