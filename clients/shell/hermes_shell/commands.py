@@ -6,6 +6,8 @@ from hermes_local.arguments import Command, Option
 from hermes_shell.chat import CHAT, PROFILE
 
 JSON = Option("json", "print JSON")
+SESSION = Option("session", "only those of this session", value="ID", short="s")
+FEEDBACK = Option("feedback", "what the agent should know", value="TEXT")
 YES = Option("yes", "do not ask", short="y")
 
 
@@ -104,27 +106,63 @@ ENTRIES = (
     Entry("models pull", "fetch a model for the embedded provider", "catalogs:pull", "MODEL"),
     Entry("models rm", "remove a fetched model", "catalogs:remove", "MODEL"),
     Entry(
+        "attach", "join a session: the one that runs in this folder, or one of the live ones", "attach:run", "[SESSION]"
+    ),
+    Entry(
         "say",
-        "put a text into a session, running or not",
-        "questions:say",
+        "put a text into a session, running or not; - reads standard input",
+        "say:run",
         "SESSION",
         "TEXT...",
         options=(
+            Option("steer", "while a turn runs: hand it to that turn"),
+            Option("interrupt", "while a turn runs: end it first"),
+            Option("reject", "while a turn runs: fail"),
             Option(
                 "when-busy",
-                "what to do while a turn runs, queue if not said",
+                "the same in one word, queue if not said",
                 value="HOW",
                 choices=("queue", "steer", "interrupt", "reject"),
             ),
+            Option("wait", "wait for the end of the turn and print the answer", short="w"),
+            JSON,
         ),
     ),
     Entry(
+        "requests",
+        "the questions that wait for an answer, or one of them whole",
+        "questions:show",
+        "[REQUEST]",
+        options=(SESSION, JSON),
+    ),
+    Entry(
         "approve",
-        "answer an open permission request, or list the open ones",
-        "questions:approve",
+        "allow what is asked for: the only open request, or the one named",
+        "answering:approve",
         "[REQUEST]",
         "[OPTION]",
-        options=(Option("feedback", "what the agent should know about a denial", value="TEXT"), JSON),
+        options=(
+            SESSION,
+            Option("session-long", "for the rest of its session"),
+            Option("always", "in every session"),
+            FEEDBACK,
+            JSON,
+        ),
+    ),
+    Entry(
+        "deny",
+        "refuse what is asked for: the only open request, or the one named",
+        "answering:deny",
+        "[REQUEST]",
+        options=(SESSION, Option("always", "also in future, where that is offered"), FEEDBACK, JSON),
+    ),
+    Entry(
+        "answer",
+        "answer a question of any kind; a secret is asked for or read from standard input",
+        "answering:answer",
+        "REQUEST",
+        "[ANSWER...]",
+        options=(Option("skip", "leave out the questions that get no answer"), Option("decline", "give no answer")),
     ),
     Entry("profiles list", "the profiles of this home", "profiles:show_list"),
     Entry("profiles create", "make a profile", "profiles:create", "NAME"),
