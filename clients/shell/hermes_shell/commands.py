@@ -109,6 +109,12 @@ ENTRIES = (
         "attach", "join a session: the one that runs in this folder, or one of the live ones", "attach:run", "[SESSION]"
     ),
     Entry(
+        "watch",
+        "every session as it changes, like top: q leaves, Enter attaches",
+        "watch:run",
+        options=(Option("once", "print the table once"), Option("json", "a line of JSON at every change")),
+    ),
+    Entry(
         "say",
         "put a text into a session, running or not; - reads standard input",
         "say:run",
