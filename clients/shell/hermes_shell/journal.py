@@ -82,8 +82,8 @@ class Pull:
         try:
             return dict(connection.request("hermes/session/events", params, REQUEST_S))
         except RpcError as refused:
-            oldest = refused.data.get("oldest")
-            later = isinstance(oldest, int) and oldest > 1 and not params["after"]
+            oldest = int(refused.data.get("oldest") or 0)
+            later = oldest > 1 and not params["after"]
             if refused.kind != "replay_truncated" or self.begun or not later:
                 raise
             # Asked for everything, and the beginning is kept no longer: what is kept, and a word about it.
