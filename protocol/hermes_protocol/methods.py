@@ -49,7 +49,11 @@ class EventOptions(Wire, frozen=True):
 
 
 class Capabilities(Wire, frozen=True):
+    """`requests`: the kinds of questions this client shows. `seen`: it says hermes/request/seen when one of them is on
+    a screen, and the clock of a question waits for that; of other clients it starts when the question was sent."""
+
     requests: tuple[str, ...] = ()
+    seen: bool = False
     events: EventOptions = EventOptions()
     telemetry: Literal["off", "metrics", "all"] = "off"
     max_latency_ms: int = 33

@@ -171,16 +171,17 @@ def test_a_chosen_model_is_the_sessions_model_before_any_turn_runs_with_it() -> 
     assert apply(view, journal.emit(e.SessionOption("model", None))).session.model == "scripted/words"
 
 
-def test_a_rewind_to_a_user_message_takes_it_back_too() -> None:
+def test_a_rewind_drops_everything_after_its_item() -> None:
     journal = Journal()
     for text in ("one", "two", "three"):
         journal.start_turn(text)
         journal.end_turn()
     second = journal.items[1].item_id
-    view = apply(all_of(journal), journal.emit(e.SessionRewound(second, 1, 7)))
-    assert [item.item_id for item in view.items] == [journal.items[0].item_id]
+    view = apply(all_of(journal), journal.emit(e.SessionRewound(second, 1, 7, second)))
+    assert [item.item_id for item in view.items] == [journal.items[0].item_id, second]
     assert view.session.rev == 7
-    assert apply(view, journal.emit(e.SessionRewound("of before", 1, 8))).items == ()
+    rest = apply(view, journal.emit(e.SessionRewound(journal.items[0].item_id, 2, 8)))
+    assert rest.items == ()
 
 
 def test_parallel_calls_keep_the_order_they_began_in() -> None:

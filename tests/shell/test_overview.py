@@ -101,6 +101,22 @@ def test_an_archived_session_is_left_out_and_a_new_one_comes_in() -> None:
     asyncio.run(run())
 
 
+def test_a_deleted_session_is_gone() -> None:
+    async def run() -> None:
+        async with watched() as here:
+            here.daemon.journal.start_turn("go")
+            here.tell(state="running")
+            await here.until(lambda row: row.turn_seconds)
+            here.daemon.journal.emit(e.SessionDeleted())
+            here.daemon.flush()
+            async with asyncio.timeout(10):
+                while here.overview.rows():
+                    here.moved.clear()
+                    await here.moved.wait()
+
+    asyncio.run(run())
+
+
 def test_a_restarted_daemon_is_said_and_its_sessions_listed_again() -> None:
     async def run() -> None:
         async with watched() as here:

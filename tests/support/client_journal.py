@@ -195,7 +195,8 @@ class Journal:
         removed = len(self.items) - left
         self.items = self.items[:left]
         self.session = msgspec.structs.replace(self.session, rev=self.session.rev + 1)
-        self.emit(e.SessionRewound(item_id, removed, self.session.rev))
+        last = self.items[-1].item_id if self.items else None
+        self.emit(e.SessionRewound(item_id, removed, self.session.rev, last))
         return removed
 
     def clock(self, request_id: str, running: bool, remaining_ms: int) -> None:

@@ -23,7 +23,7 @@ from hermes_local.environment import session_environment
 from hermes_protocol import methods as m
 from hermes_protocol.content import InputBlock, TextBlock
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.events import Event, EventData, SessionRewound, TurnEnded
+from hermes_protocol.events import Event, EventData, SessionDeleted, SessionRewound, TurnEnded
 
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_desync = msgspec.json.Decoder(m.DesyncParams).decode
@@ -308,12 +308,16 @@ class Session:
         except msgspec.DecodeError:
             payload = None
         if payload is not None:
-            if isinstance(payload, SessionRewound) and self.view.item(payload.to_item_id) is None:
+            last = payload.last_item_id if isinstance(payload, SessionRewound) else None
+            if last is not None and self.view.item(last) is None:
                 self.cursor = None  # rewound to before what this View holds: only a snapshot tells what is left
                 self._resubscribe()
                 return
             self.view = views.apply_payload(self.view, event, payload)
         self._tell(Change(self.view, event, payload))
+        if isinstance(payload, SessionDeleted):
+            self._detach()
+            self._tell(None)
 
     def _state(self, state: State, reason: str) -> None:
         if state == "lost":

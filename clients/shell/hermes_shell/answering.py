@@ -104,7 +104,10 @@ def _send(connection: Connection, row: Row, content: Given) -> str:
     subscription = {"sessionId": row["sessionId"], "tail": 0, "detail": "status"}
     connection.request("hermes/session/subscribe", subscription, REQUEST_S)
     params = {"requestId": row["requestId"], "answer": content, "key": new_id()}
-    return str(connection.request("hermes/request/answer", params, REQUEST_S).get("outcome") or "")
+    result = connection.request("hermes/request/answer", params, REQUEST_S)
+    if result.get("late"):
+        print(f"others were faster with {', '.join(result['late'])}", file=sys.stderr)
+    return str(result.get("outcome") or "")
 
 
 # --- what was given, as answers -----------------------------------------------------------------------------------

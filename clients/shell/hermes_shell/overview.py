@@ -12,7 +12,7 @@ import msgspec
 from hermes_client import Connection, Disconnected, Session
 from hermes_protocol import methods as m
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.events import RequestOpened, SessionSummary, ToolCallItem
+from hermes_protocol.events import Event, RequestOpened, SessionDeleted, SessionSummary, ToolCallItem
 from hermes_shell.interactive.status import shortened
 from hermes_shell.table import aligned, plain
 
@@ -20,6 +20,7 @@ HEADER = ("", "SESSION", "STATE", "TURN", "MODEL", "TOKENS", "FULL", "HERE", "TI
 PAGE = 200
 IDLE = "idle"
 
+_decode_event = msgspec.json.Decoder(Event).decode
 _decode_changed = msgspec.json.Decoder(m.SessionChangedParams).decode
 _decode_state = msgspec.json.Decoder(m.DaemonStateParams).decode
 
@@ -114,7 +115,8 @@ class Overview:
     async def _follow(self, session_id: str) -> None:
         # Deleted meanwhile, or the daemon is gone: the next list says what there is.
         with contextlib.suppress(ProtocolError, Disconnected):
-            self._followed[session_id] = await Session.open(self._connection, session_id, tail=1, detail="final")
+            session = await Session.open(self._connection, session_id, tail=1, detail="final")
+            self._followed[session_id] = session
             self._changed()
 
     async def _leave(self, session: Session) -> None:
@@ -122,12 +124,19 @@ class Overview:
         self._changed()
 
     def _note(self, method: str, params: msgspec.Raw) -> None:
-        if method == "hermes/session/changed":
+        if method == "hermes/event":
+            self._event(_decode_event(params))
+        elif method == "hermes/session/changed":
             self._look(_decode_changed(params).summary)
         elif method == "hermes/daemon/state":
             told = _decode_state(params)
             self.notice = "" if told.state == "ready" else f"the daemon is {told.state} {told.reason}".rstrip()
         self._changed()
+
+    def _event(self, event: Event) -> None:
+        if event.kind == SessionDeleted.KIND:
+            self._followed.pop(event.session_id, None)
+            self._summaries.pop(event.session_id, None)
 
     def _state(self, state: str, reason: str) -> None:
         if state == "lost":

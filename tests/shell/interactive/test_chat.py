@@ -7,7 +7,9 @@ import asyncio
 import msgspec
 
 from hermes_client import Session
+from hermes_protocol import events as e
 from hermes_protocol import methods as m
+from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from tests.support.client_face import chatting, daemon_and_chat
 from tests.support.client_peer import fake_daemon
@@ -273,5 +275,17 @@ def test_other_clients_are_counted() -> None:
             alone = msgspec.structs.replace(daemon.journal.session, clients=1)
             daemon.peers[0].note("hermes/session/changed", m.SessionChangedParams("s1", alone))
             await face.until(lambda: chat.situation().others == 0)
+
+    asyncio.run(run())
+
+
+def test_a_session_that_somebody_deleted_says_who_and_is_followed_no_longer() -> None:
+    async def run() -> None:
+        async with daemon_and_chat() as (daemon, chat, face):
+            daemon.journal.emit(e.SessionDeleted(By("x", "bob")))
+            daemon.flush()
+            await face.shows("this session was deleted by bob; /new begins another")
+            stream = chat.session.changes()
+            assert [change async for change in stream] == []
 
     asyncio.run(run())

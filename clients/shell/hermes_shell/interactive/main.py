@@ -33,7 +33,7 @@ async def _chat(options: ChatOptions) -> int:
     from hermes_shell.interactive.refusals import explained
 
     capabilities = Capabilities(
-        requests=("permission", "clarify", "secret", "form"), events=EventOptions(sessions=True)
+        requests=("permission", "clarify", "secret", "form"), seen=True, events=EventOptions(sessions=True)
     )
     # A user's name tells two people on one session apart; two terminals of one person differ by their client ids.
     client = Client(name=f"chat {os.environ.get('USER', '')}".strip())

@@ -73,6 +73,9 @@ class Transcript:
             return [paint.answered(self._asked.get(data.request_id), data)]
         if isinstance(data, e.SessionRewound):
             return [paint.note(f"  rewound: the last {data.removed} items above are taken back", "warning")]
+        if isinstance(data, e.SessionDeleted):
+            by = f" by {paint.who(data.by)}" if data.by is not None else ""
+            return [paint.note(f"  this session was deleted{by}; /new begins another", "error")]
         if isinstance(data, e.TurnSteerRequeued):
             return [paint.note("  too late for the running turn: what was added waits as a turn of its own", "warning")]
         if isinstance(data, e.TurnEnded):
