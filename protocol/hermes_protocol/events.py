@@ -444,12 +444,15 @@ class RequestAnswered(EventData, frozen=True):
 
 
 class RequestResolved(EventData, frozen=True):
+    """The end of a question. `value` is "provided" for a secret that was given; the value itself is in no event."""
+
     KIND: ClassVar[str] = "request.resolved"
     request_id: str
     outcome: Outcome
     by: By | None = None
     at: str = ""
     feedback: str | None = None
+    value: str | None = None
 
 
 class Notice(EventData, frozen=True):
