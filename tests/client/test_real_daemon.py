@@ -165,6 +165,9 @@ def test_the_examples_of_the_docs_do_what_they_say(here: Desk) -> None:
     assert run("ask.py", "hello", "scripted/echo") == "hello\n"
     assert run("rule.py", "list", calling("ls -d .")).startswith("completed\n")
     assert "Only ls is allowed here." in run("rule.py", "clean", calling("rm -r build"))
+    for item, told in (("apples", '{"apples":12}'), ("plums", "there is no plums: expected one of apples, pears")):
+        model = f"scripted/tool?name=stock&args={quote(json.dumps({'item': item}))}"
+        assert told in run("tool.py", "how many", model)
     rows = json.loads(here.hermes("sessions", "list", "--json").stdout)
     rows = rows["sessions"] if isinstance(rows, dict) else rows
     assert "AgentMessage hello" in "".join(run("watch.py", row["sessionId"]) for row in rows)
