@@ -39,6 +39,8 @@ def asked(here: Desk, act: Callable[[FakeDaemon, Pane], Awaitable[None]], **envi
             await daemon.asked("hermes/session/subscribe")
             await act(daemon, pane)
         finally:
+            # First the chat, which would else start a real daemon in the place of this one.
+            await asyncio.to_thread(here.tmux.close)
             await daemon.stop()
 
     asyncio.run(run())
