@@ -16,6 +16,7 @@ from hermes_client.view import View
 from hermes_protocol import events as e
 from hermes_protocol import methods as m
 from tests.support.client_tmux import Desk, desk
+from tests.support.shared_data import case
 
 
 @pytest.fixture
@@ -151,6 +152,30 @@ def test_two_messages_sent_at_once_are_two_turns_in_order(here: Desk) -> None:
     asyncio.run(run())
 
 
+def test_what_is_said_right_after_a_stop_is_queued_and_answered_once(here: Desk) -> None:
+    case("editor", "editor-stop-then-send")
+
+    async def run() -> None:
+        async with await Connection.open() as connection:
+            session = await Session.create(connection, here.work, model="scripted/echo")
+            for n in range(20):
+                stream = session.changes()
+                await session.submit(f"long {n}", options=m.TurnOptions(model="scripted/hang?text=busy"))
+                async for change in stream:
+                    if isinstance(change.payload, e.ItemDelta):
+                        break
+                stopping = asyncio.create_task(session.interrupt())
+                sending = asyncio.create_task(session.run(f"next {n}", options=m.TurnOptions(model="scripted/echo")))
+                await stopping
+                ended = await sending
+                assert ended is not None
+                assert ended.status == "completed"
+            asked = [item.text for item in session.view.items if isinstance(item, e.UserMessage)]
+            assert asked == [f"{word} {n}" for n in range(20) for word in ("long", "next")]
+
+    asyncio.run(run())
+
+
 def test_the_examples_of_the_docs_do_what_they_say(here: Desk) -> None:
     examples = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "examples")
 
@@ -165,6 +190,9 @@ def test_the_examples_of_the_docs_do_what_they_say(here: Desk) -> None:
     assert run("ask.py", "hello", "scripted/echo") == "hello\n"
     assert run("rule.py", "list", calling("ls -d .")).startswith("completed\n")
     assert "Only ls is allowed here." in run("rule.py", "clean", calling("rm -r build"))
+    for item, told in (("apples", '{"apples":12}'), ("plums", "there is no plums: expected one of apples, pears")):
+        model = f"scripted/tool?name=stock&args={quote(json.dumps({'item': item}))}"
+        assert told in run("tool.py", "how many", model)
     rows = json.loads(here.hermes("sessions", "list", "--json").stdout)
     rows = rows["sessions"] if isinstance(rows, dict) else rows
     assert "AgentMessage hello" in "".join(run("watch.py", row["sessionId"]) for row in rows)

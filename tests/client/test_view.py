@@ -23,10 +23,12 @@ def all_of(journal: Journal) -> View:
     return fold(empty(journal.session.session_id), journal.events)
 
 
+QUESTIONS = (e.Question("q1", "Which?", ("a", "b")), e.Question("q2", "Why?"))
 ACTIONS = (
     *("start_turn", "end_turn", "start_message", "start_reasoning", "start_call", "delta", "delta", "delta"),
     *("complete", "complete_other_text", "discard", "ask", "clock", "resolve", "enqueue", "dequeue", "pause"),
     *("update", "option", "start_compaction", "end_compaction"),
+    *("ask_clarify", "answer_one", "rewind", "edit", "reorder", "drop"),
 )
 
 
@@ -35,6 +37,14 @@ def act(journal: Journal, action: str, draw: st.DataObject) -> None:
     calls = [i.item_id for i in journal.items if isinstance(i, e.ToolCallItem) and i.item_id in journal.open]
     opened = list(journal.open)
     asked = [row.request_id for row in journal.requests]
+    unanswered = [
+        (row.request_id, question.id)
+        for row in journal.requests
+        for question in row.questions
+        if question.id not in {status.id for status in row.answered}
+    ]
+    completed = [i.item_id for i in journal.items if i.item_id not in journal.open]
+    queued = [entry.queue_id for entry in journal.queue]
     text = st.text("ab é😀\n", max_size=12)
 
     def one(of: list[str]) -> str:
@@ -53,6 +63,15 @@ def act(journal: Journal, action: str, draw: st.DataObject) -> None:
         "discard": (bool(opened), lambda: journal.discard(one(opened))),
         "ask": (bool(calls), lambda: journal.ask(one(calls))),
         "clock": (bool(asked), lambda: journal.clock(one(asked), True, 5000)),
+        "ask_clarify": (running, lambda: journal.ask_people("clarify", questions=QUESTIONS)),
+        "answer_one": (
+            bool(unanswered),
+            lambda: journal.answer_one(*draw.draw(st.sampled_from(unanswered)), e.ClarifyAnswer(text="so")),
+        ),
+        "rewind": (bool(completed) and not running, lambda: journal.rewind(one(completed))),
+        "edit": (bool(queued), lambda: journal.edit(one(queued), draw.draw(text))),
+        "reorder": (bool(queued), lambda: journal.reorder([one(queued)])),
+        "drop": (bool(queued), lambda: journal.drop(one(queued))),
         "resolve": (bool(asked), lambda: journal.resolve(one(asked), "allow_once")),
         "enqueue": (True, lambda: journal.enqueue(draw.draw(text))),
         "dequeue": (bool(journal.queue), journal.dequeue),
@@ -188,3 +207,16 @@ def test_a_truncated_snapshot_says_where_older_items_are() -> None:
         journal.end_turn()
     view = from_snapshot(journal.snapshot(tail=2))
     assert view.older_cursor == view.items[0].item_id
+
+
+def test_a_rewind_to_before_what_is_held_leaves_nothing() -> None:
+    journal = Journal()
+    journal.start_turn("one")
+    journal.end_turn()
+    journal.start_turn("two")
+    journal.end_turn()
+    late = from_snapshot(journal.snapshot(tail=1))
+    journal.rewind(journal.items[0].item_id)
+    rewound = apply(late, journal.events[-1])
+    assert rewound.items == ()
+    assert rewound.session.rev == journal.session.rev

@@ -66,7 +66,7 @@ def test_ctrl_c_interrupts_and_twice_leaves(here: Desk) -> None:
     pane.wait("Ctrl-C again leaves")
     pane.press("C-c")
     shown = pane.wait("[left with 0]")
-    assert "Come back with: hermes chat --session" in shown
+    assert "Come back with: hermes attach" in shown
 
 
 def test_ctrl_c_clears_what_is_typed_and_typing_disarms_it(here: Desk) -> None:

@@ -244,7 +244,7 @@ def test_a_command_answers_and_speaks_into_a_session_that_two_terminals_watch(he
     [asked] = json.loads(here.hermes("approve", "--json").stdout)
     wrong = here.hermes("approve", asked["requestId"], "perhaps")
     assert wrong.returncode == 2
-    assert "no option 'perhaps': expected one of allow_once" in wrong.stderr
+    assert "'perhaps' is not offered for this call: expected one of allow_once" in wrong.stderr
     assert here.hermes("approve", asked["requestId"], "once").stdout == "allow_once\n"
     for pane in (first, second):
         pane.wait(lambda shown: "allowed once by hermes approve" in shown and "│ by-command" in shown)

@@ -225,4 +225,8 @@ try hermes chat --se
     )
     done = subprocess.run(["bash", "--norc", "-c", script], env=shell.env, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["sessions", "list show rename delete export search", "--session"]
+    assert done.stdout.splitlines() == [
+        "sessions",
+        "list show rename delete export search fork rewind archive unarchive events",
+        "--session",
+    ]

@@ -26,7 +26,7 @@ def complete(*words: str) -> set[str]:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_offers_commands_verbs_and_options() -> None:
     assert complete("ses") == {"sessions"}
-    assert complete("sessions", "re") == {"rename"}
+    assert complete("sessions", "re") == {"rename", "rewind"}
     assert complete("sessions", "list", "--c") == {"--cwd"}
     assert complete("chat", "--y") == {"--yolo"}
     assert complete("chat", "-q", "hi", "--yo") == {"--yolo"}

@@ -64,7 +64,7 @@ async def chatting(
     daemon: FakeDaemon, name: str = "me", *, made: bool = False
 ) -> AsyncIterator[tuple[Chat, MemoryFace]]:
     """A chat on the daemon's session."""
-    client, capabilities = m.Client(name=name), m.Capabilities(requests=("permission",))
+    client, capabilities = m.Client(name=name), m.Capabilities(requests=("permission", "clarify", "secret", "form"))
     async with await Connection.open(daemon.path, client=client, capabilities=capabilities) as connection:
         painter = Painter(PLAIN, lambda: 80, connection.client_id)
         chat, face = Chat(connection, painter, FirstUse(os.path.dirname(daemon.path))), MemoryFace()

@@ -166,6 +166,39 @@ class Journal:
         self.emit(request, turn_id=self.turn_id, item_id=item_id)
         return request.request_id
 
+    def ask_people(self, kind: e.RequestKind, **fields: Any) -> str:
+        """A question that is no permission: clarify {questions}, secret {prompt, name}, form {prompt, form_schema}."""
+        opened = self.now()
+        request = e.RequestOpened(
+            self.new_id("r"), self.session.session_id, kind, turn_id=self.turn_id, opened_at=opened, **fields
+        )
+        self.requests.append(request)
+        self.emit(request, turn_id=self.turn_id)
+        return request.request_id
+
+    def answer_one(self, request_id: str, question_id: str, answer: e.ClarifyAnswer, by: By | None = ME) -> None:
+        """One question of a clarify request; the last one resolves it."""
+        place = next(n for n, row in enumerate(self.requests) if row.request_id == request_id)
+        row = self.requests[place]
+        status: Any = "skipped" if answer.skip else "answered"
+        answered = [one for one in row.answered if one.id != question_id]
+        answered.append(e.QuestionStatus(question_id, status, answer, by))
+        self.requests[place] = msgspec.structs.replace(row, answered=tuple(answered))
+        self.emit(e.RequestAnswered(request_id, question_id, status, by, answer), turn_id=self.turn_id)
+        if {one.id for one in answered} >= {question.id for question in row.questions}:
+            self.resolve(request_id, "answered", by)
+
+    def rewind(self, item_id: str) -> int:
+        """Back to an item: how many went. A user message goes too."""
+        place = next(n for n, item in enumerate(self.items) if item.item_id == item_id)
+        left = place if isinstance(self.items[place], e.UserMessage) else place + 1
+        removed = len(self.items) - left
+        self.items = self.items[:left]
+        self.session = msgspec.structs.replace(self.session, rev=self.session.rev + 1)
+        last = self.items[-1].item_id if self.items else None
+        self.emit(e.SessionRewound(item_id, removed, self.session.rev, last))
+        return removed
+
     def clock(self, request_id: str, running: bool, remaining_ms: int) -> None:
         for place, row in enumerate(self.requests):
             if row.request_id == request_id:
@@ -181,6 +214,23 @@ class Journal:
         self.queue.append(entry)
         self._queue_changed()
         return entry
+
+    def edit(self, queue_id: str, text: str) -> None:
+        self.queue = [
+            msgspec.structs.replace(entry, input=(TextBlock(text),)) if entry.queue_id == queue_id else entry
+            for entry in self.queue
+        ]
+        self._queue_changed()
+
+    def reorder(self, order: list[str]) -> None:
+        """Those named first, in that order; the others behind them."""
+        rank = {queue_id: place for place, queue_id in enumerate(order)}
+        self.queue.sort(key=lambda entry: rank.get(entry.queue_id, len(order)))
+        self._queue_changed()
+
+    def drop(self, queue_id: str) -> None:
+        self.queue = [entry for entry in self.queue if entry.queue_id != queue_id]
+        self._queue_changed()
 
     def dequeue(self) -> e.QueueEntry:
         entry = self.queue.pop(0)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -139,8 +139,8 @@ class FakeDaemon:
             raise ProtocolError("method_not_found", f"no method {method}")
         if method in self.extra:
             return handler(params)
-        row = m.METHODS.get(method)
-        return handler(peer, msgspec.convert(params, m.InitializeParams if row is None else row.params))
+        asked = get_type_hints(handler)["params"]
+        return handler(peer, msgspec.convert(params, asked))
 
     def _initialize(self, peer: Peer, params: m.InitializeParams) -> m.InitializeResult:
         assert params.hermes is not None
@@ -196,12 +196,89 @@ class FakeDaemon:
         row = next((row for row in self.journal.requests if row.request_id == params.request_id), None)
         if row is None:
             raise ProtocolError("already_resolved", "answered already", outcome="deny")
+        if row.kind != "permission":
+            return self._people_answered(peer, row, params.answer)
         option = next((option for option in row.options if option.id == params.answer.option_id), None)
         if option is None:
             raise ProtocolError("invalid_params", "$.answer.optionId: not offered")
         by = By(peer.client.id, peer.client.name, "chat") if peer.client.id else ME
         self.journal.resolve(row.request_id, option.kind, by, params.answer.feedback)
         return m.AnswerResult("accepted", self.sent, option.kind)
+
+    def _people_answered(self, peer: Peer, row: e.RequestOpened, answer: m.Answer) -> m.AnswerResult:
+        by = By(peer.client.id, peer.client.name, "chat")
+        for question_id, one in (answer.answers or {}).items():
+            if any(status.id == question_id for status in self._row(row.request_id).answered):
+                raise ProtocolError("already_resolved", f"{question_id} is answered already", outcome="answered")
+            self.journal.answer_one(row.request_id, question_id, one, by)
+        if answer.answers is None:
+            self.journal.resolve(row.request_id, "declined" if answer.decline else "answered", by)
+        return m.AnswerResult("accepted", self.sent, "answered")
+
+    def _row(self, request_id: str) -> e.RequestOpened:
+        return next(row for row in self.journal.requests if row.request_id == request_id)
+
+    def _hermes_session_rewind(self, peer: Peer, params: m.RewindParams) -> m.RewindResult:
+        if params.expect_rev != self.journal.session.rev:
+            raise ProtocolError("stale_revision", "the session changed meanwhile", rev=self.journal.session.rev)
+        item = next((item for item in self.journal.items if item.item_id == params.to_item_id), None)
+        if item is None:
+            raise ProtocolError("item_not_found", f"no item {params.to_item_id}")
+        removed = self.journal.rewind(params.to_item_id)
+        taken = item.input if isinstance(item, e.UserMessage) else ()
+        return m.RewindResult(self.journal.session.rev, removed, self.sent, taken)
+
+    def _hermes_session_archive(self, peer: Peer, params: m.ArchiveParams) -> m.GetResult:
+        self.journal.update(archived=params.archived)
+        return m.GetResult(self.journal.session, self.journal.options, "idle", self.journal.epoch, self.sent)
+
+    def _hermes_session_events(self, peer: Peer, params: m.EventsParams) -> m.EventsResult:
+        events = self.journal.events[params.after : params.after + params.limit]
+        more = params.after + len(events) < len(self.journal.events)
+        return m.EventsResult(tuple(events), len(self.journal.events), more)
+
+    def _hermes_turn_steer(self, peer: Peer, params: m.SteerParams) -> m.SteerResult:
+        running = self.journal.turn
+        if running is None or running.turn_id != params.turn_id:
+            raise ProtocolError("turn_mismatch", "another turn is active", activeTurnId=self.journal.turn_id)
+        (block,) = params.input
+        assert isinstance(block, TextBlock)
+        entry = self.journal.enqueue(block.text, By(peer.client.id, peer.client.name, "chat"))
+        return m.SteerResult("accepted", entry.queue_id, self.sent)
+
+    def _queue_result(self) -> m.QueueResult:
+        return m.QueueResult(tuple(self.journal.queue), self.journal.queue_rev, self.journal.paused)
+
+    def _entry(self, queue_id: str, expected: int | None) -> None:
+        if expected is not None and expected != self.journal.queue_rev:
+            raise ProtocolError("stale_revision", "the queue changed meanwhile", rev=self.journal.queue_rev)
+        if not any(entry.queue_id == queue_id for entry in self.journal.queue):
+            raise ProtocolError("queue_not_found", f"no queued input {queue_id}")
+
+    def _hermes_queue_list(self, peer: Peer, params: m.QueueParams) -> m.QueueResult:
+        return self._queue_result()
+
+    def _hermes_queue_update(self, peer: Peer, params: m.QueueUpdateParams) -> m.QueueResult:
+        self._entry(params.queue_id, params.expect_queue_rev)
+        (block,) = params.input
+        assert isinstance(block, TextBlock)
+        self.journal.edit(params.queue_id, block.text)
+        return self._queue_result()
+
+    def _hermes_queue_reorder(self, peer: Peer, params: m.QueueReorderParams) -> m.QueueResult:
+        for queue_id in params.order:
+            self._entry(queue_id, params.expect_queue_rev)
+        self.journal.reorder(list(params.order))
+        return self._queue_result()
+
+    def _hermes_queue_remove(self, peer: Peer, params: m.QueueRemoveParams) -> m.QueueResult:
+        self._entry(params.queue_id, params.expect_queue_rev)
+        self.journal.drop(params.queue_id)
+        return self._queue_result()
+
+    def _hermes_queue_resume(self, peer: Peer, params: m.QueueParams) -> m.QueueResult:
+        self.journal.pause(False)
+        return self._queue_result()
 
     def _hermes_session_setOption(self, peer: Peer, params: m.SetOptionParams) -> m.SetOptionResult:
         self.journal.set_option(params.id, params.value)

@@ -114,6 +114,8 @@ class Connection:
                 if not resend or self.state == "closed":
                     raise
             except ProtocolError as refused:
+                if refused.kind == "method_not_found" and method.startswith("hermes/"):
+                    raise self._older(method) from None
                 if not resend or not _passes(refused):
                     raise
                 await asyncio.sleep(_delay(refused))
@@ -151,6 +153,14 @@ class Connection:
         if self._wire is not None:
             self._wire.close()
             self._wire = None
+
+    def _older(self, method: str) -> ProtocolError:
+        build = f" (build {self.welcome.build_id})" if self.welcome else ""
+        return ProtocolError(
+            "method_not_found",
+            f"the daemon{build} is older than this client: it has no {method}.",
+            hint="`hermes daemon restart` starts the installed one.",
+        )
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

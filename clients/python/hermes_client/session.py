@@ -7,20 +7,23 @@ import contextlib
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from hermes_client import view as views
+from hermes_client.blobs import Blobs
 from hermes_client.connection import Connection, State
 from hermes_client.cursor import advance
+from hermes_client.queue import Queue
+from hermes_client.served_tools import Handler, ServedTools
 from hermes_client.view import View
 from hermes_client.wire import Disconnected
 from hermes_local.environment import session_environment
 from hermes_protocol import methods as m
 from hermes_protocol.content import InputBlock, TextBlock
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.events import Event, EventData, TurnEnded
+from hermes_protocol.events import Event, EventData, SessionDeleted, SessionRewound, TurnEnded
 
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_desync = msgspec.json.Decoder(m.DesyncParams).decode
@@ -69,12 +72,16 @@ class Changes:
 class Session:
     """Made by `create` or `open`; subscribed from then on, also over lost connections and restarted daemons."""
 
-    def __init__(self, connection: Connection, session_id: str, *, tail: int) -> None:
+    def __init__(self, connection: Connection, session_id: str, *, tail: int, detail: m.Detail | None = None) -> None:
         self.connection = connection
         self.session_id = session_id
+        self.queue = Queue(connection, session_id)
+        self.blobs = Blobs(connection, session_id)
+        self.tools = ServedTools(self)
         self.view = views.empty(session_id)
         self.cursor: m.Cursor | None = None
         self._tail = tail
+        self._detail = detail
         self._live = False
         self._closed = False
         self._sync: asyncio.Task[None] | None = None
@@ -110,9 +117,15 @@ class Session:
         return await cls.open(connection, made.session.session_id, tail=tail)
 
     @classmethod
-    async def open(cls, connection: Connection, session_id: str, *, tail: int = 200) -> Session:
-        """Follow an existing session; `view` holds its last `tail` items. ProtocolError `session_not_found` …"""
-        session = cls(connection, session_id, tail=tail)
+    async def open(
+        cls, connection: Connection, session_id: str, *, tail: int = 200, detail: m.Detail | None = None
+    ) -> Session:
+        """Follow an existing session; `view` holds its last `tail` items. ProtocolError `session_not_found` …
+
+        `detail` "final" leaves out words as they come, "status" everything but turns, options and questions; None
+        takes what the connection asked for.
+        """
+        session = cls(connection, session_id, tail=tail, detail=detail)
         try:
             await session._subscribe()
         except BaseException:
@@ -133,6 +146,7 @@ class Session:
     async def close(self) -> None:
         """Follow no longer. The session itself goes on in the daemon."""
         self._detach()
+        self.tools.close()
         if self._sync is not None:
             self._sync.cancel()
             await asyncio.gather(self._sync, return_exceptions=True)
@@ -206,6 +220,71 @@ class Session:
         params = m.RenameParams(self.session_id, title, key=uuid.uuid4().hex)
         return await self.connection.request("hermes/session/rename", params, m.GetResult, resend=True)
 
+    async def steer(self, text: str | Iterable[InputBlock], *, turn_id: str | None = None) -> m.SteerResult:
+        """Hand words to the turn `turn_id` (None: the one that runs); its next model call reads them.
+
+        ProtocolError `turn_mismatch` when it is not the running one. A turn that ends first leaves them in the queue.
+        """
+        running = turn_id or (self.view.turn.turn_id if self.view.turn else None)
+        if running is None:
+            raise ProtocolError("turn_mismatch", "no turn is running that could be steered")
+        blocks = (TextBlock(text),) if isinstance(text, str) else tuple(text)
+        params = m.SteerParams(self.session_id, running, blocks, uuid.uuid4().hex)
+        return await self.connection.request("hermes/turn/steer", params, m.SteerResult, resend=True)
+
+    async def fork(self, at_item_id: str | None = None, *, title: str | None = None) -> Session:
+        """A new session that begins with what this one holds, up to and with the item (None: all of it); followed."""
+        params = m.ForkParams(self.session_id, at_item_id, title, uuid.uuid4().hex)
+        made = await self.connection.request("hermes/session/fork", params, m.CreateResult, resend=True)
+        return await Session.open(self.connection, made.session.session_id, tail=self._tail)
+
+    async def rewind(self, to_item_id: str, *, expect_rev: int | None = None) -> m.RewindResult:
+        """Take back everything behind the item; a user message goes too, and its words come back in `input`.
+
+        `expect_rev` None takes the View's. ProtocolError `stale_revision`, or `turn_in_progress` while a turn runs.
+        """
+        rev = self.view.session.rev if expect_rev is None else expect_rev
+        params = m.RewindParams(self.session_id, to_item_id, rev, uuid.uuid4().hex)
+        return await self.connection.request("hermes/session/rewind", params, m.RewindResult, resend=True)
+
+    async def archive(self, archived: bool = True) -> m.GetResult:
+        """Take the session out of the ordinary lists, or (False) put it back."""
+        params = m.ArchiveParams(self.session_id, archived, uuid.uuid4().hex)
+        return await self.connection.request("hermes/session/archive", params, m.GetResult, resend=True)
+
+    async def events(self, after: int = 0, *, limit: int = 500) -> AsyncIterator[Event]:
+        """The journal's events behind number `after`, oldest first, up to its head at the last page.
+
+        ProtocolError `replay_truncated` when events that old are not kept any more.
+        """
+        epoch = self.cursor.epoch if self.cursor else ""
+        while True:
+            params = m.EventsParams(self.session_id, epoch, after, limit)
+            page = await self.connection.request("hermes/session/events", params, m.EventsResult, resend=True)
+            for event in page.events:
+                yield event
+                after = event.seq
+            if not page.truncated or not page.events:
+                return
+
+    async def serve_tool(
+        self,
+        name: str,
+        description: str,
+        parameters: dict[str, Any],
+        handler: Handler,
+        *,
+        read_only: bool = False,
+        timeout_ms: int = 60_000,
+    ) -> None:
+        """Offer a tool that `await handler(arguments)` runs here, for as long as this connection follows the session.
+
+        `parameters` is a JSON Schema of type object. What the handler gives back is the model's result; what it raises
+        is the call's error. A call that is interrupted cancels it. Open the connection with "clientTool" among its
+        capabilities' requests: ValueError otherwise. ProtocolError `invalid_params` for a name that is taken.
+        """
+        await self.tools.add(m.ClientTool(name, description, parameters, read_only, timeout_ms), handler)
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _note(self, method: str, params: msgspec.Raw) -> None:
@@ -229,8 +308,16 @@ class Session:
         except msgspec.DecodeError:
             payload = None
         if payload is not None:
+            last = payload.last_item_id if isinstance(payload, SessionRewound) else None
+            if last is not None and self.view.item(last) is None:
+                self.cursor = None  # rewound to before what this View holds: only a snapshot tells what is left
+                self._resubscribe()
+                return
             self.view = views.apply_payload(self.view, event, payload)
         self._tell(Change(self.view, event, payload))
+        if isinstance(payload, SessionDeleted):
+            self._detach()
+            self._tell(None)
 
     def _state(self, state: State, reason: str) -> None:
         if state == "lost":
@@ -249,6 +336,8 @@ class Session:
             while not self._live and not self._closed:
                 try:
                     await self._subscribe()
+                    if self.tools.offered:
+                        await self.tools.register()
                 except Disconnected:
                     continue  # `ready` raises for good once the connection is closed, and `_closed` is set by then
         except ProtocolError as refused:
@@ -259,7 +348,7 @@ class Session:
 
     async def _subscribe(self) -> None:
         await self.connection.ready()
-        params = m.SubscribeParams(self.session_id, self.cursor, self._tail)
+        params = m.SubscribeParams(self.session_id, self.cursor, self._tail, self._detail)
         await self.connection.request("hermes/session/subscribe", params, m.SubscribeResult, at_once=self._subscribed)
 
     def _subscribed(self, result: m.SubscribeResult) -> None:

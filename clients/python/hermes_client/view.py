@@ -223,6 +223,21 @@ def _request_clock(view: View, _: e.Event, data: e.RequestClock) -> View:
     return msgspec.structs.replace(view, requests=rows)
 
 
+def _request_answered(view: View, _: e.Event, data: e.RequestAnswered) -> View:
+    told = e.QuestionStatus(data.question_id, data.status, data.answer, data.by)
+    rows = tuple(
+        msgspec.structs.replace(row, answered=_told(row.answered, told)) if row.request_id == data.request_id else row
+        for row in view.requests
+    )
+    return msgspec.structs.replace(view, requests=rows)
+
+
+def _told(known: tuple[e.QuestionStatus, ...], told: e.QuestionStatus) -> tuple[e.QuestionStatus, ...]:
+    if any(status.id == told.id for status in known):
+        return tuple(told if status.id == told.id else status for status in known)
+    return (*known, told)
+
+
 def _request_resolved(view: View, _: e.Event, data: e.RequestResolved) -> View:
     rows = tuple(row for row in view.requests if row.request_id != data.request_id)
     return msgspec.structs.replace(view, requests=rows)
@@ -252,5 +267,6 @@ _STEPS: Mapping[str, Step] = {
     e.ItemDiscarded.KIND: _item_discarded,
     e.RequestOpened.KIND: _request_opened,
     e.RequestClock.KIND: _request_clock,
+    e.RequestAnswered.KIND: _request_answered,
     e.RequestResolved.KIND: _request_resolved,
 }

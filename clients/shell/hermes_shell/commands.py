@@ -6,6 +6,8 @@ from hermes_local.arguments import Command, Option
 from hermes_shell.chat import CHAT, PROFILE
 
 JSON = Option("json", "print JSON")
+SESSION = Option("session", "only those of this session", value="ID", short="s")
+FEEDBACK = Option("feedback", "what the agent should know", value="TEXT")
 YES = Option("yes", "do not ask", short="y")
 
 
@@ -28,6 +30,7 @@ ENTRIES = (
             Option("cwd", "only those of this folder", value="DIR"),
             Option("query", "only those whose title or text matches", value="TEXT", short="q"),
             Option("limit", "at most so many (50)", value="N", number=True, short="n"),
+            Option("archived", "the archived ones"),
             JSON,
         ),
     ),
@@ -59,6 +62,39 @@ ENTRIES = (
             Option("limit", "at most so many hits (20)", value="N", number=True, short="n"),
             Option("cwd", "only in sessions of this folder", value="DIR"),
             JSON,
+        ),
+    ),
+    Entry(
+        "sessions fork",
+        "begin a new session with what another holds; prints its id",
+        "branching:fork",
+        "SESSION",
+        options=(
+            Option("at", "the last item it takes over, else all of them", value="ITEM"),
+            Option("title", "its title", value="TEXT"),
+        ),
+    ),
+    Entry(
+        "sessions rewind",
+        "take the last message back with everything behind it; prints its words",
+        "branching:rewind",
+        "SESSION",
+        options=(
+            Option("turns", "so many messages (1)", value="N", number=True, short="n"),
+            Option("to", "back to this item; a user message goes too", value="ITEM"),
+        ),
+    ),
+    Entry("sessions archive", "take sessions out of the lists", "branching:archive", "SESSION..."),
+    Entry("sessions unarchive", "put archived sessions back", "branching:unarchive", "SESSION..."),
+    Entry(
+        "sessions events",
+        "the events of a session as lines of JSON, for scripts",
+        "journal:show",
+        "SESSION",
+        options=(
+            Option("follow", "go on with what comes", short="f"),
+            Option("after", "only those behind this number", value="SEQ", number=True),
+            Option("epoch", "the epoch that --after counts in", value="EPOCH"),
         ),
     ),
     Entry("daemon start", "start the daemon if none runs", "daemon:start"),
@@ -111,27 +147,69 @@ ENTRIES = (
     Entry("models pull", "fetch a model for the embedded provider", "catalogs:pull", "MODEL"),
     Entry("models rm", "remove a fetched model", "catalogs:remove", "MODEL"),
     Entry(
+        "attach", "join a session: the one that runs in this folder, or one of the live ones", "attach:run", "[SESSION]"
+    ),
+    Entry(
+        "watch",
+        "every session as it changes, like top: q leaves, Enter attaches",
+        "watch:run",
+        options=(Option("once", "print the table once"), Option("json", "a line of JSON at every change")),
+    ),
+    Entry(
         "say",
-        "put a text into a session, running or not",
-        "questions:say",
+        "put a text into a session, running or not; - reads standard input",
+        "say:run",
         "SESSION",
         "TEXT...",
         options=(
+            Option("steer", "while a turn runs: hand it to that turn"),
+            Option("interrupt", "while a turn runs: end it first"),
+            Option("reject", "while a turn runs: fail"),
             Option(
                 "when-busy",
-                "what to do while a turn runs, queue if not said",
+                "the same in one word, queue if not said",
                 value="HOW",
                 choices=("queue", "steer", "interrupt", "reject"),
             ),
+            Option("wait", "wait for the end of the turn and print the answer", short="w"),
+            JSON,
         ),
     ),
     Entry(
+        "requests",
+        "the questions that wait for an answer, or one of them whole",
+        "questions:show",
+        "[REQUEST]",
+        options=(SESSION, JSON),
+    ),
+    Entry(
         "approve",
-        "answer an open permission request, or list the open ones",
-        "questions:approve",
+        "allow what is asked for: the only open request, or the one named",
+        "answering:approve",
         "[REQUEST]",
         "[OPTION]",
-        options=(Option("feedback", "what the agent should know about a denial", value="TEXT"), JSON),
+        options=(
+            SESSION,
+            Option("session-long", "for the rest of its session"),
+            Option("always", "in every session"),
+            FEEDBACK,
+            JSON,
+        ),
+    ),
+    Entry(
+        "deny",
+        "refuse what is asked for: the only open request, or the one named",
+        "answering:deny",
+        "[REQUEST]",
+        options=(SESSION, Option("always", "also in future, where that is offered"), FEEDBACK, JSON),
+    ),
+    Entry(
+        "answer",
+        "answer a question of any kind; a secret is asked for or read from standard input",
+        "answering:answer",
+        "REQUEST",
+        "[ANSWER...]",
+        options=(Option("skip", "leave out the questions that get no answer"), Option("decline", "give no answer")),
     ),
     Entry("profiles list", "the profiles of this home", "profiles:show_list"),
     Entry("profiles create", "make a profile", "profiles:create", "NAME"),

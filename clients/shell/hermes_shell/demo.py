@@ -148,13 +148,13 @@ class Lines:
         print(text, flush=True)
 
     def redraw(self) -> None:
-        asked = self._chat.permission
+        asked = self._chat.asking.question
         if asked is None or asked.request.request_id in self._answered:
             return
         self._answered.add(asked.request.request_id)
         print("\n".join(asked.lines(self._chat.painter)))
         print("  > 1   (the demo answers its own question)", flush=True)
-        self._chat.press("1")
+        self._chat.asking.press("1")
 
     def restore(self, text: str) -> None:
         print(f"not sent: {text}", flush=True)

@@ -30,6 +30,8 @@ def show_list(given: Given, address: Address) -> int:
         wanted["cwd"] = os.path.realpath(given["cwd"])
     if given["query"]:
         wanted["query"] = given["query"]
+    if given["archived"]:
+        wanted["archived"] = True
     with connect_or_start(address, NAME) as connection:
         if limit > PAGE:
             filters = {key: value for key, value in wanted.items() if key != "limit"}

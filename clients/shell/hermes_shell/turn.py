@@ -40,12 +40,16 @@ class Turn:
         session_id: str,
         see: Callable[[dict[str, Any]], None],
         say: Callable[[str], None],
+        name: str = "hermes chat -q",
     ) -> None:
         self.address = address
         self.connection = connection
         self.client_id = client_id
         self.session_id = session_id
         self.turn_id = ""
+        self.name = name
+        self._queue_id = ""
+        self._moved = False  # what steered too late has a turn of its own
         self.ended = False
         self._see = see
         self._say = say
@@ -56,7 +60,9 @@ class Turn:
         self._last = 0
         self._deadline: float | None = None
 
-    def submit(self, text: str, options: dict[str, Any], cursor: tuple[str, int] | None) -> dict[str, Any]:
+    def submit(
+        self, text: str, options: dict[str, Any], cursor: tuple[str, int] | None, *, when_busy: str = ""
+    ) -> dict[str, Any]:
         """Subscribe and submit `text`, both sent ahead of their answers; the receipt.
 
         `cursor` (epoch, seq) of a session just created spares the snapshot.
@@ -65,6 +71,8 @@ class Turn:
         self._submit = {"sessionId": self.session_id, "input": [content], "key": self._key}
         if options:
             self._submit["options"] = options
+        if when_busy:
+            self._submit["whenBusy"] = when_busy
         if cursor is not None:
             self._epoch, self._last = cursor
         while True:
@@ -103,7 +111,9 @@ class Turn:
         submitted = self.connection.send("hermes/turn/submit", self._submit)
         self._subscribed(self.connection.answer(subscribed, ANSWER_S))
         receipt: dict[str, Any] = self.connection.answer(submitted, ANSWER_S)
-        self.turn_id = str(receipt["turnId"])
+        self._queue_id = str(receipt.get("queueId") or "")
+        if not self._moved:
+            self.turn_id = str(receipt["turnId"])
         return receipt
 
     def _attach_again(self) -> None:
@@ -157,6 +167,8 @@ class Turn:
             return
         self._last = event["seq"]
         self._see(event)
+        if event["kind"] == "turn.steerRequeued" and event["data"].get("queueId") == self._queue_id:
+            self.turn_id, self._moved = str(event["data"]["newTurnId"]), True
         if event["kind"] == "turn.ended" and event.get("turnId") == self.turn_id:
             self.ended = True
 
@@ -173,7 +185,7 @@ class Turn:
         deadline = time.monotonic() + RECONNECT_S
         while True:
             try:
-                self.connection = spawn.connect_or_start(self.address, "hermes chat -q", client_id=self.client_id)
+                self.connection = spawn.connect_or_start(self.address, self.name, client_id=self.client_id)
                 return
             except spawn.DaemonUnavailable:
                 if time.monotonic() > deadline:

@@ -7,7 +7,9 @@ import asyncio
 import msgspec
 
 from hermes_client import Session
+from hermes_protocol import events as e
 from hermes_protocol import methods as m
+from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from tests.support.client_face import chatting, daemon_and_chat
 from tests.support.client_peer import fake_daemon
@@ -118,12 +120,12 @@ def test_a_permission_is_seen_answered_and_gone() -> None:
             daemon.journal.start_turn("go")
             request_id = daemon.journal.ask(daemon.journal.start_call(title="Run make"))
             daemon.flush()
-            await face.until(lambda: chat.permission)
+            await face.until(lambda: chat.asking.question)
             assert (await daemon.asked("hermes/request/seen"))["requestId"] == request_id
             assert any("Allow Run make" in line for line in chat.live(20))
-            chat.press("2")
+            chat.asking.press("2")
             await face.shows("Run make: allowed for this session by you")
-            assert chat.permission is None
+            assert chat.asking.question is None
 
     asyncio.run(run())
 
@@ -134,11 +136,11 @@ def test_a_no_carries_its_reason() -> None:
             daemon.journal.start_turn("go")
             daemon.journal.ask(daemon.journal.start_call(title="Run make"))
             daemon.flush()
-            await face.until(lambda: chat.permission)
-            chat.press("4")
-            chat.back()
-            chat.press("4")
-            chat.deny("use ninja")
+            await face.until(lambda: chat.asking.question)
+            chat.asking.press("4")
+            chat.asking.back()
+            chat.asking.press("4")
+            chat.asking.enter("use ninja")
             await face.shows("denied by you (use ninja)")
             answer = (await daemon.asked("hermes/request/answer"))["answer"]
             assert answer == {"optionId": "deny", "feedback": "use ninja"}
@@ -153,8 +155,8 @@ def test_two_questions_are_asked_one_after_the_other() -> None:
             for title in ("first", "second"):
                 daemon.journal.ask(daemon.journal.start_call(title=title))
             daemon.flush()
-            await face.until(lambda: chat.permission)
-            chat.press("1")
+            await face.until(lambda: chat.asking.question)
+            chat.asking.press("1")
             await face.shows("first: allowed once")
             assert any("Allow second" in line for line in chat.live(30))
 
@@ -171,11 +173,11 @@ def test_a_question_answered_by_another_client_disappears_and_says_by_whom() -> 
             daemon.journal.start_turn("go")
             daemon.journal.ask(daemon.journal.start_call(title="Run make"))
             daemon.flush()
-            await my_face.until(lambda: mine.permission)
-            await their_face.until(lambda: theirs.permission)
-            theirs.press("1")
+            await my_face.until(lambda: mine.asking.question)
+            await their_face.until(lambda: theirs.asking.question)
+            theirs.asking.press("1")
             await my_face.shows("Run make: allowed once by laptop")
-            assert mine.permission is None
+            assert mine.asking.question is None
             assert "by you" in their_face.text
 
     asyncio.run(run())
@@ -187,9 +189,9 @@ def test_an_answer_that_came_too_late_is_no_error() -> None:
             daemon.journal.start_turn("go")
             request_id = daemon.journal.ask(daemon.journal.start_call(title="Run make"))
             daemon.flush()
-            await face.until(lambda: chat.permission)
+            await face.until(lambda: chat.asking.question)
             daemon.journal.resolve(request_id, "deny")
-            chat.press("1")
+            chat.asking.press("1")
             await face.shows("denied")
             await daemon.asked("hermes/request/answer")
             await chat.connection.request("hermes/daemon/ping", None, dict)
@@ -210,7 +212,7 @@ def test_a_session_in_which_nothing_was_said_is_removed_and_another_is_not() -> 
             daemon.extra["hermes/session/delete"] = lambda params: removed.append(params) or {}
             chat.submit("hello")
             await face.shows("hello\n\nhello")
-            assert "hermes chat --session s1" in chat.farewell()
+            assert "hermes attach s1" in chat.farewell()
             await chat.end()
             assert len(removed) == 1
 
@@ -258,7 +260,7 @@ def test_a_daemon_that_goes_away_on_purpose_says_so() -> None:
     async def run() -> None:
         async with daemon_and_chat() as (daemon, chat, face):
             daemon.peers[0].note("hermes/daemon/state", {"state": "draining", "reason": "an upgrade", "restart": True})
-            await face.shows("the daemon is draining: an upgrade")
+            await face.shows("the daemon is draining; another one takes its place: an upgrade")
             assert chat.situation().connection == "draining"
 
     asyncio.run(run())
@@ -273,5 +275,17 @@ def test_other_clients_are_counted() -> None:
             alone = msgspec.structs.replace(daemon.journal.session, clients=1)
             daemon.peers[0].note("hermes/session/changed", m.SessionChangedParams("s1", alone))
             await face.until(lambda: chat.situation().others == 0)
+
+    asyncio.run(run())
+
+
+def test_a_session_that_somebody_deleted_says_who_and_is_followed_no_longer() -> None:
+    async def run() -> None:
+        async with daemon_and_chat() as (daemon, chat, face):
+            daemon.journal.emit(e.SessionDeleted(By("x", "bob")))
+            daemon.flush()
+            await face.shows("this session was deleted by bob; /new begins another")
+            stream = chat.session.changes()
+            assert [change async for change in stream] == []
 
     asyncio.run(run())

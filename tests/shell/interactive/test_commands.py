@@ -129,26 +129,6 @@ def test_new_keeps_folder_model_and_mode() -> None:
     assert "session s1" in face.text
 
 
-def test_the_queue_is_shown_shortened_and_resumed() -> None:
-    def queued(daemon: FakeDaemon) -> None:
-        daemon.journal.enqueue("later")
-        daemon.journal.pause(True)
-        result = {"queue": [], "queueRev": 9, "paused": False}
-        for name in ("remove", "resume"):
-            daemon.extra[f"hermes/queue/{name}"] = lambda _: result
-
-    assert "1  later\n  the queue is paused" in done("/queue", queued)[1].text
-    daemon, face = done("/queue remove 1", queued)
-    assert "removed: later" in face.text
-    assert [p["queueId"] for n, p in daemon.requests if n == "hermes/queue/remove"] == [
-        daemon.journal.queue[0].queue_id
-    ]
-    daemon, _ = done("/queue resume", queued)
-    assert "hermes/queue/resume" in [name for name, _ in daemon.requests]
-    assert "nothing is queued" in done("/queue")[1].text
-    assert "expected nothing, `remove NUMBER` or `resume`" in done("/queue remove 7", queued)[1].text
-
-
 def called(daemon: FakeDaemon) -> None:
     daemon.journal.start_turn("go")
     call = daemon.journal.start_call(title="Run make")
@@ -220,4 +200,4 @@ def test_quit_leaves() -> None:
 
 def test_a_failed_command_is_a_line_and_not_the_end() -> None:
     _, face = done("/tools")
-    assert "no method hermes/tool/list" in face.text
+    assert "it has no hermes/tool/list. `hermes daemon restart`" in face.text

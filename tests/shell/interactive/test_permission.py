@@ -22,10 +22,11 @@ def asked(*, always: bool = True, args: str = '{"command": "make\\nls"}') -> Per
 
 def test_each_key_gives_its_option() -> None:
     question = asked()
-    assert question.press("1") == Answer(option_id="once")
-    assert question.press("2") == Answer(option_id="session")
-    assert question.press("3") == Answer(option_id="always")
+    assert question.press("1") == (question, Answer(option_id="once"))
+    assert question.press("2") == (question, Answer(option_id="session"))
+    assert question.press("3") == (question, Answer(option_id="always"))
     assert question.press("5") is None
+    assert question.wants == "keys"
 
 
 def test_what_is_not_offered_has_no_key_and_the_others_keep_theirs() -> None:
@@ -36,12 +37,14 @@ def test_what_is_not_offered_has_no_key_and_the_others_keep_theirs() -> None:
 
 
 def test_no_is_followed_by_a_reason() -> None:
-    denying = asked().press("4")
+    denying, answer = asked().press("4") or (None, None)
     assert isinstance(denying, Permission)
-    assert denying.denying
+    assert answer is None
+    assert denying.wants == "line"
     assert denying.press("1") is None
-    assert denying.deny(" use ls ") == Answer(option_id="deny", feedback="use ls")
-    assert denying.deny("  ") == Answer(option_id="deny")
+    assert denying.enter(" use ls ")[1] == Answer(option_id="deny", feedback="use ls")
+    assert denying.enter("  ")[1] == Answer(option_id="deny")
+    assert denying.back() == asked()
     assert "Why not?" in "\n".join(denying.lines(PAINTER))
 
 

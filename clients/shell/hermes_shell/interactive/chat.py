@@ -14,10 +14,10 @@ from hermes_protocol import events as e
 from hermes_protocol import methods as m
 from hermes_protocol.content import input_text
 from hermes_protocol.errors import ProtocolError
+from hermes_shell.interactive.asking import Asking
 from hermes_shell.interactive.face import Face
 from hermes_shell.interactive.first_use import FirstUse
 from hermes_shell.interactive.painter import Painter
-from hermes_shell.interactive.permission import Permission
 from hermes_shell.interactive.printable import one_line
 from hermes_shell.interactive.refusals import sentence
 from hermes_shell.interactive.status import Situation
@@ -25,6 +25,12 @@ from hermes_shell.interactive.transcript import Transcript
 
 _decode_state = msgspec.json.Decoder(m.DaemonStateParams).decode
 _decode_changed = msgspec.json.Decoder(m.SessionChangedParams).decode
+_decode_log = msgspec.json.Decoder(m.LogMessageParams).decode
+_decode_lag = msgspec.json.Decoder(m.LagParams).decode
+_decode_desync = msgspec.json.Decoder(m.DesyncParams).decode
+
+LOG_LEVELS = {1: "error", 2: "warning", 3: "info"}
+"""Of window/logMessage. Type 4 is for logs, not for people."""
 
 BREATH = 50
 """Changes between two looks at keys and screen: a long replay waits in memory and would never let go by itself."""
@@ -36,11 +42,13 @@ class Chat:
     def __init__(self, connection: Connection, painter: Painter, first_use: FirstUse) -> None:
         self.connection = connection
         self.painter = painter
-        self.permission: Permission | None = None
+        self.asking = Asking(painter, self.start)
         self.expanded = False
         self.sending: list[str] = []
         self.hint = ""
         self.daemon_state = "ready"
+        self.older_cursor: str | None = None
+        """The item before which /older goes on."""
         self.session: Session
         self.view: View
         """The session as far as the transcript was fed: what is shown. The session itself may be ahead."""
@@ -73,7 +81,9 @@ class Chat:
         if self._following is not None:
             self._following.cancel()
         self.session, self.transcript = session, Transcript(self.painter)
-        self.permission, self._clients = None, 0
+        self.asking.show(self._face, session)
+        self._clients = 0
+        self.older_cursor = session.view.older_cursor
         stream = session.changes()
         self._changed(Change(session.view))
         self._following = self.start(self._follow(stream))
@@ -169,39 +179,6 @@ class Chat:
             self.hint = ""
             self._face.redraw()
 
-    def press(self, key: str) -> None:
-        """A key while a permission is asked for."""
-        if self.permission is None:
-            return
-        led_to = self.permission.press(key)
-        if isinstance(led_to, Permission):
-            self.permission = led_to
-        elif led_to is not None:
-            self._answer(self.permission.request.request_id, led_to)
-        self._face.redraw()
-
-    def deny(self, feedback: str) -> None:
-        """The reason for a "no" was given."""
-        if self.permission is not None:
-            self._answer(self.permission.request.request_id, self.permission.deny(feedback))
-
-    def back(self) -> None:
-        """Not denied after all."""
-        if self.permission is not None:
-            self.permission = Permission(self.permission.request)
-            self._face.redraw()
-
-    def _answer(self, request_id: str, answer: m.Answer) -> None:
-        self.start(self._answered(request_id, answer))
-
-    async def _answered(self, request_id: str, answer: m.Answer) -> None:
-        try:
-            await self.session.answer(request_id, answer)
-        except ProtocolError as refused:
-            # Somebody else was faster: request.resolved says who, and takes the question away.
-            if refused.kind != "already_resolved":
-                raise
-
     def toggle(self) -> None:
         """Ctrl-O: show the last tool call's whole output below, or put it away."""
         self.expanded = not self.expanded and bool(self.transcript.calls)
@@ -210,6 +187,10 @@ class Chat:
     def say(self, text: str, level: str = "info") -> None:
         """A line of ours into the scrollback."""
         self._face.print(self.painter.note(text, level))
+
+    def restore(self, text: str) -> None:
+        """Give words back to the person for editing."""
+        self._face.restore(text)
 
     def show_piece(self, text: str) -> None:
         """Something painted already into the scrollback."""
@@ -225,17 +206,17 @@ class Chat:
         if self.session.session_id in self._made and not view.items and not self.sending:
             return ""
         goes_on = "The turn goes on. " if view.turn is not None else ""
-        return self.painter.note(f"{goes_on}Come back with: hermes chat --session {self.session.session_id}")
+        return self.painter.note(f"{goes_on}Come back with: hermes attach {self.session.session_id}")
 
     # --- what there is to see -----------------------------------------------------------------------------------------
 
     def live(self, height: int) -> list[str]:
         """Everything that moves, bottom lines last: open items, the question, what waits to be sent."""
         view, paint = self.view, self.painter
-        below = self.permission.lines(paint) if self.permission else []
+        below = self.asking.lines()
         for entry in view.queue:
             who = paint.who(entry.by)
-            mark = f"queued{'' if who == 'you' else f' by {who}'}"
+            mark = f"{'for this turn' if entry.kind == 'steer' else 'queued'}{'' if who == 'you' else f' by {who}'}"
             below.append(paint.style(f"  {mark}: {one_line(input_text(entry.input), 120)}", "dim"))
         below.extend(paint.style(f"  sending: {one_line(text, 120)}", "dim") for text in self.sending)
         above = self._expanded_lines(height - len(below)) if self.expanded else []
@@ -283,19 +264,8 @@ class Chat:
             line = self._first_use.line(change.view.session.model)
             if line and change.payload.status == "completed":
                 self.say(line)
-        self._ask(change)
+        self.asking.look(change.view)
         self._face.redraw()
-
-    def _ask(self, change: Change) -> None:
-        """The oldest open permission is the one on the screen."""
-        asked = next((row for row in change.view.requests if row.kind == "permission"), None)
-        if asked is None:
-            self.permission = None
-        elif self.permission is None or self.permission.request.request_id != asked.request_id:
-            self.permission = Permission(asked)
-            if whole := self.permission.whole(self.painter):
-                self._face.print(whole)
-            self.session.seen(asked.request_id)
 
     def _connection_state(self, state: str, reason: str) -> None:
         if state == "ready" and self.connection.welcome is not None:
@@ -308,16 +278,44 @@ class Chat:
         self._face.redraw()
 
     def _note(self, method: str, params: msgspec.Raw) -> None:
-        if method == "hermes/event":
-            return  # the session follows those
-        if method == "hermes/daemon/state":
-            told = _decode_state(params)
-            self.daemon_state = told.state
-            if told.state != "ready":
-                self.say(f"the daemon is {told.state}{': ' + told.reason if told.reason else ''}", "warning")
-        elif method == "hermes/session/changed":
-            changed = _decode_changed(params)
-            if changed.session_id != self.session.session_id:
-                return
+        handler = self._NOTES.get(method)  # events are not among them: the session follows those
+        if handler is not None:
+            handler(self, params)
+            self._face.redraw()
+
+    def _daemon_state(self, params: msgspec.Raw) -> None:
+        told = _decode_state(params)
+        self.daemon_state = told.state
+        if told.state != "ready":
+            within = f", within {told.deadline_s:.0f} s" if told.deadline_s is not None else ""
+            after = "; another one takes its place" if told.restart else ""
+            why = f": {told.reason}" if told.reason else ""
+            self.say(f"the daemon is {told.state}{within}{after}{why}", "warning")
+
+    def _session_changed(self, params: msgspec.Raw) -> None:
+        changed = _decode_changed(params)
+        if changed.session_id == self.session.session_id:
             self._clients = changed.summary.clients
-        self._face.redraw()
+
+    def _logged(self, params: msgspec.Raw) -> None:
+        told = _decode_log(params)
+        if told.type in LOG_LEVELS:
+            self.say(f"daemon: {told.message}", LOG_LEVELS[told.type])
+
+    def _lag(self, params: msgspec.Raw) -> None:
+        told = _decode_lag(params)
+        if told.session_id == self.session.session_id:
+            slow = "this terminal is slow: answers appear whole, not word by word"
+            self.say(slow if told.detail == "final" else "answers appear word by word again", "warning")
+
+    def _desynced(self, params: msgspec.Raw) -> None:
+        if _decode_desync(params).session_id == self.session.session_id:
+            self.say("this terminal fell behind and reads again what it missed", "warning")
+
+    _NOTES = {
+        "hermes/daemon/state": _daemon_state,
+        "hermes/session/changed": _session_changed,
+        "window/logMessage": _logged,
+        "hermes/lag": _lag,
+        "hermes/desync": _desynced,
+    }

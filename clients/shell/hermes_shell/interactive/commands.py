@@ -8,17 +8,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from hermes_client import Session
 from hermes_protocol import methods as m
-from hermes_protocol.content import input_text
 from hermes_protocol.errors import ProtocolError
-from hermes_shell.interactive import export, fetching
+from hermes_shell.interactive import export, fetching, history, queueing, visiting
 from hermes_shell.interactive.chat import Chat
 from hermes_shell.interactive.printable import one_line
-from hermes_shell.interactive.session_ids import find
 
 Action: TypeAlias = Callable[[Chat, str], Awaitable[None]]
-SESSIONS_SHOWN = 20
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -72,49 +68,14 @@ async def _help(chat: Chat, _: str) -> None:
         ("Enter", "send; while a turn runs the message is queued"),
         ("Alt-Enter, Ctrl-J", "a new line"),
         ("Ctrl-C", "interrupt the turn; twice leaves"),
-        ("Alt-1 to Alt-4", "answer a question while the line holds text; without text: 1 to 4"),
+        ("Alt-1 to Alt-4", "answer a permission while the line holds text; without text: 1 to 4"),
+        ("Alt-A, Esc", "to the open question's line, and back to the message"),
         ("Ctrl-O", "show or hide the last tool call's whole output"),
         ("Ctrl-D", "leave; a running turn goes on"),
         ("Up, Down", "earlier messages"),
     ]
     width = max(len(left) for left, _ in [*rows, *keys])
     chat.say("\n".join(f"  {left:<{width}}  {right}" for left, right in [*rows, *keys]))
-
-
-async def _new(chat: Chat, _: str) -> None:
-    old = chat.session
-    row = old.view.session
-    # Modes and tools stay as they are; a model chosen for the old session is one the person wants to talk to.
-    options = old.view.options
-    made = await Session.create(chat.connection, row.cwd, model=row.model or None, options=options)
-    chat.say(f"session {made.session_id}")
-    chat.show(made, made=True)
-    await old.close()
-
-
-async def _sessions(chat: Chat, word: str) -> None:
-    page = await chat.connection.request(
-        "hermes/session/list", m.ListParams(limit=SESSIONS_SHOWN), m.ListResult, resend=True
-    )
-    if not word:
-        lines = []
-        for number, row in enumerate(page.sessions, 1):
-            here = "*" if row.session_id == chat.session.session_id else " "
-            title = one_line(row.title, 40) or "(no title)"
-            lines.append(f"{here}{number:>3}  {row.session_id}  {title}  {row.state}  {row.updated_at[:16]}  {row.cwd}")
-        lines.append("  /sessions NUMBER or ID goes there")
-        chat.say("\n".join(lines))
-        return
-    rows = page.sessions
-    by_number = word.isdecimal() and 0 < int(word) <= len(rows)
-    session_id = rows[int(word) - 1].session_id if by_number else await find(chat.connection, word)
-    if session_id == chat.session.session_id:
-        chat.say("this is the session you are in")
-        return
-    old, opened = chat.session, await Session.open(chat.connection, session_id)
-    chat.say(f"session {opened.session_id} {one_line(opened.view.session.title)}")
-    chat.show(opened)
-    await old.close()
 
 
 async def _model(chat: Chat, word: str) -> None:
@@ -151,27 +112,6 @@ async def _compact(chat: Chat, focus: str) -> None:
         if refused.kind != "method_not_found":
             raise
         chat.say("this daemon cannot compact yet: it comes with a later version", "warning")
-
-
-async def _queue(chat: Chat, words: str) -> None:
-    view = chat.view
-    name, _, number = words.partition(" ")
-    if name == "resume":
-        params = m.QueueParams(chat.session.session_id)
-        await chat.connection.request("hermes/queue/resume", params, m.QueueResult, resend=True)
-    elif name == "remove" and number.isdecimal() and 0 < int(number) <= len(view.queue):
-        entry = view.queue[int(number) - 1]
-        params_remove = m.QueueRemoveParams(chat.session.session_id, entry.queue_id)
-        await chat.connection.request("hermes/queue/remove", params_remove, m.QueueResult)
-        chat.say(f"removed: {one_line(input_text(entry.input))}")
-    elif words:
-        chat.say(f"/queue {one_line(words, 40)}: expected nothing, `remove NUMBER` or `resume`", "error")
-    elif not view.queue:
-        chat.say("nothing is queued")
-    else:
-        paused = ["  the queue is paused; /queue resume goes on"] if view.paused else []
-        lines = [f"{n:>3}  {one_line(input_text(entry.input), 100)}" for n, entry in enumerate(view.queue, 1)]
-        chat.say("\n".join([*lines, *paused]))
 
 
 async def _expand(chat: Chat, word: str) -> None:
@@ -231,17 +171,35 @@ async def _export(chat: Chat, words: str) -> None:
     chat.say(f"{len(items)} items written to {path}")
 
 
+async def _skip(chat: Chat, _: str) -> None:
+    if not chat.asking.skip():
+        chat.say("there is nothing to leave out: no question is open that has parts", "error")
+
+
+async def _decline(chat: Chat, _: str) -> None:
+    if not chat.asking.decline():
+        chat.say("no question is open", "error")
+
+
 async def _quit(chat: Chat, _: str) -> None:
     chat.leave()
 
 
 COMMANDS: Mapping[str, Command] = {
     "help": Command("", "this list", _help),
-    "new": Command("", "begin a new session in the same folder", _new),
-    "sessions": Command("[NUMBER|ID]", "list the sessions, or go to one", _sessions),
+    "new": Command("", "begin a new session in the same folder", visiting.new),
+    "sessions": Command("[NUMBER|ID]", "list the sessions, or go to one", visiting.sessions),
     "model": Command("[PROVIDER/NAME]", "list the models, or take one", _model),
     "tools": Command("", "what the model may use here", _tools),
-    "queue": Command("[remove N|resume]", "what waits to be sent", _queue),
+    "attach": Command("[NUMBER|ID]", "list the sessions somebody works in, or join one", visiting.attach),
+    "queue": Command("[edit|move|drop|resume …]", "what waits: N TEXT, N TO, N", queueing.queue),
+    "steer": Command("TEXT", "words for the turn that runs", queueing.steer),
+    "older": Command("[N]", "print what was said before", history.older),
+    "rewind": Command("[N]", "take the last N messages back, to write them anew", history.rewind),
+    "fork": Command("[TITLE]", "go on in a copy of this session", history.fork),
+    "archive": Command("[off]", "take this session out of the lists", history.archive),
+    "skip": Command("", "leave out the open question, or this field of a form", _skip),
+    "decline": Command("", "do not answer the open question at all", _decline),
     "expand": Command("[N]", "print the whole output of tool call N, or of the last one", _expand),
     "compact": Command("[FOCUS]", "shorten the context", _compact),
     "rename": Command("TITLE", "give the session a title", _rename),

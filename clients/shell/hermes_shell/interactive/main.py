@@ -32,7 +32,9 @@ async def _chat(options: ChatOptions) -> int:
     from hermes_protocol.methods import Capabilities, Client, EventOptions
     from hermes_shell.interactive.refusals import explained
 
-    capabilities = Capabilities(requests=("permission",), events=EventOptions(sessions=True))
+    capabilities = Capabilities(
+        requests=("permission", "clarify", "secret", "form"), seen=True, events=EventOptions(sessions=True)
+    )
     # A user's name tells two people on one session apart; two terminals of one person differ by their client ids.
     client = Client(name=f"chat {os.environ.get('USER', '')}".strip())
     loading = asyncio.create_task(asyncio.to_thread(_load))

@@ -150,10 +150,18 @@ class Painter:
 
     def resolved(self, asked: e.RequestOpened | None, data: e.RequestResolved) -> str:
         """Who decided a question, and how."""
-        what = one_line(asked.tool_call.title or asked.tool_call.name, 60) + ": " if asked and asked.tool_call else ""
+        named = _asked(asked) if asked is not None else ""
+        what = f"{one_line(named, 60)}: " if named else ""
         by = f" by {self.who(data.by)}" if data.by is not None else ""
         why = f" ({one_line(data.feedback)})" if data.feedback else ""
         return self.note(f"  {what}{OUTCOMES.get(data.outcome, data.outcome)}{by}{why}")
+
+    def answered(self, asked: e.RequestOpened | None, data: e.RequestAnswered) -> str:
+        """Who answered one of several questions, and what."""
+        rows = asked.questions if asked is not None else ()
+        named = next((row.text for row in rows if row.id == data.question_id), data.question_id)
+        by = f" by {self.who(data.by)}" if data.by is not None else ""
+        return self.note(f"  {one_line(named, 60)} {clarified(data.status, data.answer)}{by}")
 
     def ended(self, data: e.TurnEnded) -> str:
         """Why a turn ended other than by completing; "" when there is nothing to say."""
@@ -170,6 +178,22 @@ class Painter:
             told += f": {printable(data.error.message)}"
         level = "warning" if data.status in ("interrupted", "limit") else "error"
         return self.note(f"{self.sign('■', '!')} {told}", level)
+
+
+def clarified(status: str, answer: e.ClarifyAnswer | None) -> str:
+    """What became of one question, in words: `→ postgres`, `skipped`, `not answered in time`."""
+    if status != "answered" or answer is None:
+        return {"timed_out": "not answered in time"}.get(status, status)
+    return f"→ {one_line(', '.join(answer.choices) if answer.choices else answer.choice or answer.text or '', 200)}"
+
+
+def _asked(asked: e.RequestOpened) -> str:
+    """A question in a few words."""
+    if asked.tool_call is not None:
+        return asked.tool_call.title or asked.tool_call.name
+    if len(asked.questions) == 1:
+        return asked.questions[0].text
+    return asked.prompt or asked.name or (f"{len(asked.questions)} questions" if asked.questions else "")
 
 
 def _is_diff(lines: list[str]) -> bool:

@@ -10,6 +10,7 @@ from hermes_protocol.events import PermissionOption, RequestOpened
 from hermes_protocol.methods import Answer
 from hermes_shell.interactive.painter import Painter
 from hermes_shell.interactive.printable import fitted, one_line, printable
+from hermes_shell.interactive.question import Question, Step, Wants, styled
 
 KEYS = {"1": "allow_once", "2": "allow_session", "3": "allow_always", "4": "deny"}
 LABELS = {"allow_once": "once", "allow_session": "session", "allow_always": "always", "deny": "deny"}
@@ -28,36 +29,59 @@ class Permission(msgspec.Struct, frozen=True):
         by_kind = {option.kind: option for option in self.request.options}
         return {key: by_kind[kind] for key, kind in KEYS.items() if kind in by_kind}
 
-    def press(self, key: str) -> Permission | Answer | None:
-        """What a key leads to: an answer, the question for a reason, or None when the key means nothing here."""
+    @property
+    def wants(self) -> Wants:
+        return "line" if self.denying else "keys"
+
+    @property
+    def prompt(self) -> str:
+        return "why?"
+
+    def press(self, key: str) -> Step | None:
+        """An answer, or the question for a reason; None when the key means nothing here."""
         option = self.choices.get(key)
         if option is None or self.denying:
             return None
         if option.kind == "deny":
-            return Permission(self.request, denying=True)
-        return Answer(option_id=option.id)
+            return Permission(self.request, denying=True), None
+        return self, Answer(option_id=option.id)
 
-    def deny(self, feedback: str) -> Answer:
+    def enter(self, text: str) -> Step:
         """The answer "no", with what the model should read."""
-        return Answer(option_id=self.choices["4"].id, feedback=feedback.strip() or None)
+        if not self.denying:
+            return self.press(text.strip()) or (self, None)
+        return self, Answer(option_id=self.choices["4"].id, feedback=text.strip() or None)
+
+    def skip(self) -> Step | None:
+        return None
+
+    def back(self) -> Question:
+        """Not denied after all."""
+        return Permission(self.request)
+
+    def updated(self, row: RequestOpened) -> Question:
+        return Permission(row, self.denying)
+
+    def refused(self, message: str) -> Question:
+        return Permission(self.request)
 
     def lines(self, painter: Painter) -> list[str]:
         """The question: what is asked for, its arguments, why, and the keys. No line is wider than the terminal."""
         call = self.request.tool_call
-        lines = self._styled(painter, f"? Allow {self._what()}", "yellow", "bold")
+        lines = styled(painter, f"? Allow {self._what()}", "yellow", "bold")
         shown, hidden = self._arguments(painter)
         lines.extend(painter.style(line, "dim") for line in shown)
         if hidden:
-            lines.extend(self._styled(painter, f"  {hidden} more lines of arguments, all of them above", "yellow"))
+            lines.extend(styled(painter, f"  {hidden} more lines of arguments, all of them above", "yellow"))
         if call is not None and call.risk:
-            lines.extend(self._styled(painter, f"  {one_line(call.risk)}", "red"))
+            lines.extend(styled(painter, f"  {one_line(call.risk)}", "red"))
         if self.request.reason:
-            lines.extend(self._styled(painter, f"  {one_line(self.request.reason)}", "dim"))
+            lines.extend(styled(painter, f"  {one_line(self.request.reason)}", "dim"))
         if self.denying:
             keys = "  Why not? Enter sends the reason (may be empty), Esc goes back"
         else:
             keys = "  " + "  ".join(f"{key} {LABELS[option.kind]}" for key, option in self.choices.items())
-        return [*lines, *self._styled(painter, keys, "yellow")]
+        return [*lines, *styled(painter, keys, "yellow")]
 
     def whole(self, painter: Painter) -> str:
         """What goes to the scrollback when the question cannot show every argument; "" when it can."""
@@ -77,10 +101,6 @@ class Permission(msgspec.Struct, frozen=True):
         text = "\n".join(f"  {line}" for line in arguments(call.args)) if call and call.args else ""
         lines = fitted(text, painter.width()) if text else []
         return lines[:SHOWN_LINES], max(0, len(lines) - SHOWN_LINES)
-
-    @staticmethod
-    def _styled(painter: Painter, text: str, *names: str) -> list[str]:
-        return [painter.style(line, *names) for line in fitted(text, painter.width())]
 
 
 def arguments(text: str) -> list[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
+import termios
 
 from hermes_shell.interactive import commands
 from hermes_shell.interactive.chat import Chat
@@ -20,6 +22,7 @@ class Plain:
         self._left = asyncio.Event()
         self._asked = ""
         self._partial = b""
+        self._echoes = True
 
     async def run(self) -> int:
         """Read lines until somebody leaves; the exit code."""
@@ -29,6 +32,7 @@ class Plain:
         try:
             await self._left.wait()
         finally:
+            self._echo(True)
             loop.remove_reader(sys.stdin.fileno())
             loop.remove_signal_handler(signal.SIGINT)
         return self._code
@@ -40,10 +44,11 @@ class Plain:
         sys.stdout.flush()
 
     def redraw(self) -> None:
-        permission = self._chat.permission
-        shown = "" if permission is None else f"{permission.request.request_id} {permission.denying}"
-        if shown and shown != self._asked and permission is not None:
-            self.print("\n".join(permission.lines(self._chat.painter)))
+        question = self._chat.asking.question
+        shown = "" if question is None else "\n".join(question.lines(self._chat.painter))
+        self._echo(question is None or question.wants != "hidden")
+        if shown and shown != self._asked:
+            self.print(shown)
         if self._chat.hint and self._asked != self._chat.hint and not shown:
             shown = self._chat.hint
             self.print(shown)
@@ -67,16 +72,28 @@ class Plain:
         for line in lines:
             self._line(line.decode("utf-8", "replace").rstrip("\r"))
 
+    def _echo(self, on: bool) -> None:
+        """Have the terminal show what is typed, or not while a secret is asked for."""
+        if on == self._echoes:
+            return
+        self._echoes = on
+        with contextlib.suppress(termios.error):  # input that is no terminal shows nothing anyway
+            how = termios.tcgetattr(sys.stdin.fileno())
+            how[3] = how[3] | termios.ECHO if on else how[3] & ~termios.ECHO
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, how)
+
     def _line(self, text: str) -> None:
         chat = self._chat
         chat.typed()
-        if chat.permission is not None and chat.permission.denying:
-            chat.deny(text)
-        elif chat.permission is not None and text.strip() in chat.permission.choices:
-            chat.press(text.strip())
-        elif not text.strip():
-            return
-        elif commands.plain_message(text):
-            chat.submit(text)
-        else:
+        question = chat.asking.question
+        wants = question.wants if question is not None else "nothing"
+        if wants == "hidden":
+            chat.asking.enter(text)
+        elif not commands.plain_message(text):
             chat.start(commands.run(chat, text))
+        elif wants == "line":
+            chat.asking.enter(text)
+        elif question is not None and wants == "keys" and question.press(text.strip()) is not None:
+            chat.asking.press(text.strip())
+        elif text.strip():
+            chat.submit(text)

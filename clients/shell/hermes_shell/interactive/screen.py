@@ -18,7 +18,13 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import BufferControl, ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.dimension import Dimension
-from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.layout.processors import (
+    BeforeInput,
+    ConditionalProcessor,
+    Processor,
+    Transformation,
+    TransformationInput,
+)
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
@@ -32,8 +38,19 @@ INPUT_ROWS = 8
 REDRAW_SECONDS = 0.03
 
 
+class Unseen(Processor):
+    """Shows nothing of a line, not even its length."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        return Transformation([], source_to_display=lambda _: 0, display_to_source=lambda _: 0)
+
+
 class Screen:
-    """A Face over prompt_toolkit."""
+    """A Face over prompt_toolkit.
+
+    Messages and answers have a line each, so that words typed ahead never become an answer: a question takes its line
+    when it opens while nothing is being typed, else with Alt-A. A secret's line is in no history.
+    """
 
     def __init__(self, chat: Chat, history_path: str | None) -> None:
         self._chat = chat
@@ -41,6 +58,9 @@ class Screen:
         self._unprinted: list[str] = []
         self._flushing: asyncio.Task[None] | None = None
         self._lines: list[str] = []
+        self._looked = ""
+        self._answering = ""
+        self.answer = Buffer(multiline=False, on_text_changed=lambda _: chat.typed())
         self.buffer = Buffer(multiline=True, history=_history(history_path), on_text_changed=lambda _: chat.typed())
         self._app: Application[None] = Application(
             layout=self._layout(),
@@ -66,6 +86,7 @@ class Screen:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     def redraw(self) -> None:
+        self._take_line()
         if self._unprinted and self._flushing is None and self._app.is_running:
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
         self._app.invalidate()
@@ -105,9 +126,54 @@ class Screen:
             wrap_lines=True,
             dont_extend_height=True,
         )
+        hidden = Condition(lambda: self._wants() == "hidden")
+        answer = Window(
+            BufferControl(self.answer, [ConditionalProcessor(Unseen(), hidden), BeforeInput(self._answer_prompt)]),
+            height=1,
+            dont_extend_height=True,
+        )
+        answering = Condition(self._is_answering)
         status = Window(FormattedTextControl(self._status), height=1, style="class:status")
         roomy = Condition(lambda: self._app.output.get_size().rows >= 4)
-        return Layout(HSplit([live, prompt, ConditionalContainer(status, roomy)]), focused_element=prompt)
+        lines = [ConditionalContainer(prompt, ~answering), ConditionalContainer(answer, answering)]
+        return Layout(HSplit([live, *lines, ConditionalContainer(status, roomy)]), focused_element=prompt)
+
+    # --- which line has the keys --------------------------------------------------------------------------------------
+
+    def _wants(self) -> str:
+        question = self._chat.asking.question
+        return question.wants if question is not None else "nothing"
+
+    def _is_answering(self) -> bool:
+        question = self._chat.asking.question
+        mine = question is not None and question.request.request_id == self._answering
+        return mine and self._wants() in ("line", "hidden")
+
+    def _take_line(self) -> None:
+        """Give the keys to the line they belong to now."""
+        question = self._chat.asking.question
+        asked = question.request.request_id if question is not None else ""
+        if asked != self._looked:
+            self._looked = asked
+            self._answering = "" if self.buffer.text else asked
+            self.answer.reset()
+        wanted = self.answer if self._is_answering() else self.buffer
+        if self._app.layout.current_buffer is not wanted:
+            self.answer.reset()
+            self._app.layout.focus(wanted)
+
+    def _to_question(self) -> None:
+        self._answering = self._looked
+        self.redraw()
+
+    def _from_question(self) -> None:
+        """One step back in the question; where there is none, back to the message."""
+        before = self._chat.asking.question
+        self._chat.asking.back()
+        if self._chat.asking.question == before:
+            self._answering = ""
+        self.answer.reset()
+        self.redraw()
 
     def _measure(self) -> None:
         """Fetch what moves before the layout asks how high it is."""
@@ -131,11 +197,14 @@ class Screen:
         return Dimension(min=1, preferred=rows, max=rows)
 
     def _prompt(self) -> FormattedText:
-        permission = self._chat.permission
         sign = self._chat.painter.sign("›", ">")
-        if permission is not None and permission.denying:
-            return FormattedText([("ansiyellow", f"why? {sign} ")])
-        return FormattedText([("bold", f"{sign} ")])
+        aside = self._wants() in ("line", "hidden")
+        return FormattedText([("ansiyellow", "(Alt-A answers) " if aside else ""), ("bold", f"{sign} ")])
+
+    def _answer_prompt(self) -> FormattedText:
+        question = self._chat.asking.question
+        sign = self._chat.painter.sign("›", ">")
+        return FormattedText([("ansiyellow", f"{question.prompt if question else ''} {sign} ")])
 
     def _status(self) -> FormattedText:
         separator = self._chat.painter.sign(" · ", " | ")
@@ -148,8 +217,8 @@ class Screen:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         chat = self._chat
-        asked = Condition(lambda: chat.permission is not None and not chat.permission.denying)
-        denying = Condition(lambda: chat.permission is not None and chat.permission.denying)
+        asked = Condition(lambda: self._wants() == "keys")
+        answering = Condition(self._is_answering)
         # A digit answers only while nothing is being typed: words typed ahead must not allow anything.
         untouched = Condition(lambda: not self.buffer.text)
 
@@ -164,8 +233,8 @@ class Screen:
 
         @keys.add("c-c")
         def _(event: KeyPressEvent) -> None:
-            if denying():
-                chat.back()
+            if answering() and self.answer.text:
+                self.answer.reset()
             elif self.buffer.text and chat.view.turn is None:
                 self.buffer.reset()
             else:
@@ -173,8 +242,8 @@ class Screen:
 
         @keys.add("c-d")
         def _(event: KeyPressEvent) -> None:
-            if self.buffer.text:
-                self.buffer.delete()
+            if event.current_buffer.text:
+                event.current_buffer.delete()
             else:
                 chat.leave()
 
@@ -186,37 +255,56 @@ class Screen:
         def _(event: KeyPressEvent) -> None:
             event.app.renderer.clear()
 
-        @keys.add("tab")
+        @keys.add("tab", filter=~answering)
         def _(event: KeyPressEvent) -> None:
             self.buffer.text = commands.completed(self.buffer.text)
             self.buffer.cursor_position = len(self.buffer.text)
 
-        @keys.add("escape", filter=denying, eager=True)
+        @keys.add("escape", filter=answering)
         def _(event: KeyPressEvent) -> None:
-            chat.back()
+            self._from_question()
+
+        @keys.add("escape", "a")
+        def _(event: KeyPressEvent) -> None:
+            self._to_question()
 
         for key in "1234":
 
             @keys.add(key, filter=asked & untouched)
             def _(event: KeyPressEvent) -> None:
-                chat.press(event.data)
+                self._press(event.data)
 
             @keys.add("escape", key, filter=asked)
             def _(event: KeyPressEvent) -> None:
-                chat.press(event.data)
+                self._press(event.data)
 
         return keys
 
+    def _press(self, key: str) -> None:
+        self._chat.asking.press(key)
+        if self._wants() == "line":  # a reason is asked for: this was no stray key, so it has the line at once
+            self._to_question()
+
     def _enter(self) -> None:
-        text = self.buffer.text
-        if self._chat.permission is not None and self._chat.permission.denying:
-            self.buffer.reset()
-            self._chat.deny(text)
+        if self._is_answering():
+            self._enter_answer()
             return
+        text = self.buffer.text
         if not text.strip():
             return
         self.buffer.append_to_history()
         self.buffer.reset()
+        self._run(text)
+
+    def _enter_answer(self) -> None:
+        text, hidden = self.answer.text, self._wants() == "hidden"
+        self.answer.reset()
+        if hidden or commands.plain_message(text):
+            self._chat.asking.enter(text)
+        else:
+            self._run(text)
+
+    def _run(self, text: str) -> None:
         if commands.plain_message(text):
             self._chat.submit(text)
         else:

@@ -45,6 +45,11 @@ class Transcript:
             self._last = kind
         return pieces
 
+    def earlier(self, items: tuple[e.AnyItem, ...]) -> list[str]:
+        """The pieces of items from before those that were shown; none is printed twice."""
+        pieces = [piece for item in items if item.item_id not in self._printed for piece in self._finished(item)]
+        return [text for _, text in pieces]
+
     def _pieces(self, change: Change) -> list[Piece]:
         self._asked.update({row.request_id: row for row in change.view.requests})
         data = change.payload
@@ -64,6 +69,15 @@ class Transcript:
         paint = self._painter
         if isinstance(data, e.RequestResolved):
             return [paint.resolved(self._asked.pop(data.request_id, None), data)]
+        if isinstance(data, e.RequestAnswered):
+            return [paint.answered(self._asked.get(data.request_id), data)]
+        if isinstance(data, e.SessionRewound):
+            return [paint.note(f"  rewound: the last {data.removed} items above are taken back", "warning")]
+        if isinstance(data, e.SessionDeleted):
+            by = f" by {paint.who(data.by)}" if data.by is not None else ""
+            return [paint.note(f"  this session was deleted{by}; /new begins another", "error")]
+        if isinstance(data, e.TurnSteerRequeued):
+            return [paint.note("  too late for the running turn: what was added waits as a turn of its own", "warning")]
         if isinstance(data, e.TurnEnded):
             dropped = [paint.note(f"not sent: {text}", "warning") for text in data.dropped]
             ended = paint.ended(data)
@@ -87,7 +101,9 @@ class Transcript:
     def _all_of(self, view: View) -> list[Piece]:
         pieces: list[Piece] = []
         if view.older_cursor is not None and not self._printed:
-            pieces.append(("note", self._painter.note("  earlier messages are not shown (/export writes all of them)")))
+            pieces.append(
+                ("note", self._painter.note("  earlier messages are not shown: /older shows them, /export writes all"))
+            )
         for item in view.items:
             if item.item_id in view.streaming:
                 self._number(item)
