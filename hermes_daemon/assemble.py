@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hermes_daemon.engine.identity import SystemClock, new_id
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.daemon import Daemon, Identity
+from hermes_daemon.server.entrance import UNIX
 from hermes_daemon.server.lifecycle import Owner
 from hermes_local import PROTOCOL_VERSIONS, __version__
 from hermes_local.address import Address
@@ -38,7 +39,7 @@ async def serve(address: Address, listener: socket.socket, owner: Owner, *, read
     identity = _identity(address.home, (f"unix:{address.socket_path}",))
     daemon = Daemon(identity, functools.partial(open_engine, address), owner.withdraw)
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: Connection(daemon, "unix"), sock=listener)
+    server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener)
     _on_signals(daemon)
     ready()
     owner.write_state(

@@ -69,7 +69,8 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Daemon:
-    """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request."""
+    """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request. `closed_to`
+    is why it failed last; `warnings` are what status tells beside those of the engine."""
 
     def __init__(
         self,
@@ -89,13 +90,14 @@ class Daemon:
             "hermes/daemon/status": lambda connection, _: connection.daemon.status(),
             "hermes/daemon/shutdown": shutdown,
         }
+        self.warnings: tuple[str, ...] = ()
         self.room: EngineRoom | None = None
         self.in_flight = 0
         self._open_engine = open_engine
         self._withdraw = withdraw
         self._opening: asyncio.Task[None] | None = None
         self._opened_at = 0.0
-        self._closed_to = ""
+        self.closed_to = ""
         self._watching: asyncio.Task[None] | None = None
         self._started = time.monotonic()
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -121,7 +123,7 @@ class Daemon:
             raise
         except Exception as error:
             log.error("the engine cannot be opened: %s", error, exc_info=error)
-            self._closed_to = str(error)
+            self.closed_to = str(error)
             raise storage_failure("the daemon cannot open its data", error) from error
         self.room = room
         self._watching = asyncio.create_task(self._watch_storage(room))
@@ -183,6 +185,7 @@ class Daemon:
         hello = params.hermes
         if hello is None and params.initialization_options is not None:
             hello = params.initialization_options.hermes
+        connection.admit(hello.auth.token if hello is not None and hello.auth is not None else "")
         if hello is None:
             text = "this daemon speaks the native dialect: initialize with `hermes` or `initializationOptions.hermes`"
             raise ProtocolError("invalid_params", text, dialects=["native"])
@@ -240,6 +243,11 @@ class Daemon:
 
     # --- status ---
 
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since this process began to serve."""
+        return round(time.monotonic() - self._started, 3)
+
     def status(self) -> StatusResult:
         """What `hermes daemon status` shows."""
         room, identity = self.room, self.identity
@@ -252,7 +260,7 @@ class Daemon:
             build_id=identity.build_id,
             version=identity.version,
             stale=identity.stale(),
-            uptime_s=round(time.monotonic() - self._started, 3),
+            uptime_s=self.uptime_s,
             endpoints=identity.endpoints,
             connections=tuple(self._rows()),
             sessions=SessionCounts(room.live if room else 0, room.busy if room else 0),
@@ -263,8 +271,8 @@ class Daemon:
             idle=Idle(not holders, self._exits_in(holders), tuple(holders)),
             state=self.state,
             home=identity.home,
-            storage=room.storage if room else self._closed_to or "not open",
-            warnings=room.warnings if room else (),
+            storage=room.storage if room else self.closed_to or "not open",
+            warnings=(*self.warnings, *(room.warnings if room else ())),
         )
 
     def _rows(self) -> list[ConnectionRow]:

@@ -219,7 +219,10 @@ class Outbox:
 
     def put(self, body: bytes) -> None:
         """Queue an answer or a control message."""
-        frame = encode(self.framing, body)
+        self.put_framed(encode(self.framing, body))
+
+    def put_framed(self, frame: bytes) -> None:
+        """The same for what stands in its frame already."""
         self.owed += len(frame)
         self._append(None, 0, frame)
 
