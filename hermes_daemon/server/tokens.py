@@ -56,7 +56,7 @@ class Tokens:
         """Nothing for the right token. ProtocolError `auth_required` without one, `auth_failed` for a wrong one and,
         with retryAfterMs, for any from an address that has shown too many wrong ones."""
         if not token:
-            text = f"this connection needs the token that stands in {os.path.basename(self.path)} of the daemon's home"
+            text = "this connection needs the daemon's token: the text of its token file"
             raise ProtocolError("auth_required", text)
         source = _network_of(address)
         failed = self._failed.get(source)

@@ -30,7 +30,9 @@ WRITE_HIGH: Final = 262_144
 HANG_UP_SECONDS: Final = 1.0
 STRANGERS_FRAME_BYTES: Final = 65_536
 """The longest message of somebody who has not shown the token yet."""
-GOING_AWAY, POLICY, CUT_OFF = 1001, 1008, 1011
+GOING_AWAY: Final = 1001
+POLICY: Final = 1008
+CUT_OFF: Final = 1011
 """Codes of WebSocket close frames (RFC 6455 section 7.4.1)."""
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 """After a minute of silence TCP asks, and gives up a minute later."""
@@ -115,6 +117,8 @@ class Wire(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The other side will send no more: that is a detach. What it has asked for is still answered, except through
         TLS, where the end of one direction is the end of both."""
+        if self._hung_up:
+            return False
         self._receiver.ended()
         self.outbox.flush()
         if not self._receiver.busy or self._websocket is not None or not self._can_half_close():
@@ -168,11 +172,11 @@ class Wire(asyncio.Protocol):
         """Send what is queued and close; `code` is for a WebSocket."""
         if self._transport is None or self.closed or self._closing:
             return
-        self._closing = True
         self.outbox.flush()
         if self._websocket is not None:
             self._websocket.close(code, reason)
             self._send(self._websocket.replies()[0])
+        self._closing = True
         self._transport.close()
 
     def abort(self) -> None:
@@ -181,23 +185,15 @@ class Wire(asyncio.Protocol):
             self._transport.abort()
 
     def hang_up(self) -> None:
-        """Send what is queued and say no more. What still comes in is taken and dropped for a moment: closing on it
-        would take back what was just said."""
-        self._hung_up = True
+        """Send what is queued and say no more."""
         if self._transport is None or self.closed:
             return
         self.outbox.flush()
-        if self._websocket is not None:
-            self.close(POLICY)
-        elif self._can_half_close():
-            self._transport.write_eof()
-            asyncio.get_running_loop().call_later(HANG_UP_SECONDS, self.close)
-        else:
-            self.close()
+        self._part(HANG_UP_SECONDS)
 
     def relax(self) -> None:
         """An answer was given: a client that waits only for it may go now."""
-        if self._leaving is not None and not self._receiver.busy:
+        if self._leaving is not None and not self._closing and not self._receiver.busy:
             self.close()
 
     # --- in ---
@@ -267,18 +263,32 @@ class Wire(asyncio.Protocol):
 
     def _goodbye(self, last: bytes) -> None:
         """The WebSocket is over: behind `last`, its close frame, nothing more is sent."""
-        self._hung_up = self._closing = True
         if self._opened:
             self._receiver.ended()
-        if self._transport is not None and not self.closed:
-            self.outbox.flush()
-            self._send(last)
+        self.outbox.flush()
+        self._send(last)
+        self._part(HANG_UP_SECONDS)
+
+    def _part(self, patience: float) -> None:
+        """Say no more. What still comes in is taken and dropped for `patience` seconds, where the transport can end
+        one direction alone: closing on it would take back what was just said."""
+        self._hung_up = True
+        if self._transport is None or self.closed or self._closing:
+            return
+        self._closing = True
+        if not self._can_half_close():
             self._transport.close()
+            return
+        self._transport.write_eof()
+        if self._deaf:
+            self._deaf = False
+            cast(asyncio.ReadTransport, self._transport).resume_reading()
+        self._leaving = asyncio.get_running_loop().call_later(patience, self._transport.close)
 
     # --- out ---
 
     def _send(self, data: bytes) -> None:
-        if self._transport is not None and not self.closed and data:
+        if self._transport is not None and not self.closed and not self._closing and data:
             self._written += len(data)
             self._transport.write(data)
 
@@ -323,8 +333,10 @@ class Wire(asyncio.Protocol):
             self.abort()
             return
         # Should it wake up, it reads what the socket holds already and then why it was cut off.
+        self._websocket.close(CUT_OFF, "nothing was read for too long")
+        self._send(self._websocket.replies()[0])
+        self._part(STUCK_SECONDS)
         self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self.abort)
-        self.close(CUT_OFF, "nothing was read for too long")
 
     def _taken_now(self) -> int:
         """Bytes that the socket has taken so far."""
