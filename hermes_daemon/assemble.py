@@ -63,13 +63,13 @@ async def serve(
             print(f"hermes-daemon: {network.refused}", file=sys.stderr)
             return EXIT_REFUSED
         identity = daemon.identity
-    ready()
     owner.write_state(
         boot_id=identity.boot_id,
         build_id=identity.build_id,
         endpoints=identity.endpoints,
         protocol_versions=PROTOCOL_VERSIONS,
     )
+    ready()  # whoever waits for it may read from the state file which port was taken
     log.info("ready: version %s, pid %d, home %s", identity.version, os.getpid(), identity.home)
     opening = asyncio.create_task(_open_early(daemon))
     try:
