@@ -207,6 +207,8 @@ def _stdio(address: Address, *, private: bool) -> int:
             from hermes_daemon.server.private import serve_private
 
             return serve_private(address)
+        if address.daemon_url[:2].lower() in ("tl", "ws"):
+            raise DaemonUnavailable(f"{address.daemon_url}: bytes are pumped to unix: and tcp:// daemons only", 2)
         with reach(address) as connection:
             pump(0, 1, connection)
     except (DaemonUnavailable, AddressError) as error:

@@ -289,6 +289,7 @@ class Daemon:
                     outbox.lagging,
                     client.name if client else "",
                     "native" if client else "none",
+                    connection.wire.entrance.transport,
                 )
             )
         return rows

@@ -133,6 +133,7 @@ class ConnectionRow(Wire, frozen=True):
     lagging: bool
     name: str = ""
     dialect: str = "native"
+    transport: str = "unix"
 
 
 class SessionCounts(Wire, frozen=True):

@@ -38,7 +38,8 @@ def test_a_turn_runs_over(tmp_path: Path, scheme: str, loop: str) -> None:
                 await session.run("ü" * 20_000)
                 assert session.view.items[-1].text  # type: ignore[union-attr]
                 rows = (await connection.request("hermes/daemon/status", None, StatusResult)).connections
-                assert len(rows) == 1
+                over = {"path": "unix", "ws": "tcp", "wss": "tls"}.get(scheme, scheme)
+                assert [row.transport for row in rows] == [over]
 
     run(story(), loop)
 
@@ -95,13 +96,41 @@ def test_a_lost_connection_is_dialled_again(tmp_path: Path, scheme: str) -> None
     run(story())
 
 
+def test_a_daemon_that_is_leaving_is_asked_until_its_successor_answers(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon, network(daemon) as net:
+            async with await connect(net.listening.endpoints[0], token=net.token) as connection:
+                told = asyncio.Event()
+                connection.on_state(lambda state, reason: told.set() if reason == "the daemon is stopping" else None)
+                daemon.daemon.state = "draining"
+                next(iter(daemon.daemon.connections.values())).close()
+                await told.wait()
+                assert connection.state == "lost"
+                daemon.daemon.state = "ready"
+                await connection.ready()
+
+    run(story())
+
+
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
 def test_where_nobody_listens_is_an_oserror(scheme: str) -> None:
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]
-        with pytest.raises(ConnectionRefusedError):
+        with pytest.raises(ConnectionRefusedError, match=f"no daemon answers at {scheme}://127.0.0.1:{port}"):
             await connect(f"{scheme}://127.0.0.1:{port}")
+
+    run(story())
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_certificate_of_nobody_known_is_told(tmp_path: Path, index: int) -> None:
+    certificates = Certificates(tmp_path / "certificates")
+
+    async def story() -> None:
+        async with live(str(tmp_path / "home")) as daemon, network(daemon, **certificates.listen()) as net:
+            with pytest.raises(Disconnected, match=r"the certificate of (tls|wss)://.* is not trusted"):
+                await connect(net.listening.endpoints[index], token=net.token)
 
     run(story())
 

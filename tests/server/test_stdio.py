@@ -77,6 +77,13 @@ def test_a_shared_daemon_outlives_shutdown_and_exit_of_a_client(shell: Shell) ->
     assert shell.daemon_pid() == pid
 
 
+def test_bytes_cannot_be_pumped_into_tls_which_is_said(shell: Shell) -> None:
+    shell.env["HERMES_DAEMON"] = "tls://127.0.0.1:1"
+    done = shell.run("stdio", stdin=framed(HELLO), module="hermes_daemon")
+    assert done.returncode == 2
+    assert "tls://127.0.0.1:1: bytes are pumped to unix: and tcp:// daemons only" in done.stderr
+
+
 @pytest.mark.parametrize("private", [True, False])
 def test_when_the_parent_is_killed(shell: Shell, private: bool) -> None:
     """The handed case: a daemon of its own ends, and what its tools run; a shared one only drops the client."""

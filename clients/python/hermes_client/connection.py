@@ -212,8 +212,10 @@ class Connection:
                 await self._attempt()
                 return
             except ProtocolError as refused:
-                self._become("closed", refused.message)
-                return
+                if refused.kind not in ("draining", "overloaded"):  # over the network one may come while it leaves
+                    self._become("closed", refused.message)
+                    return
+                self._become("lost", refused.message)
             except Exception as failed:
                 # Whatever keeps the daemon from coming back (no socket yet, a start that failed, a full disk): say it
                 # and go on, until somebody closes.

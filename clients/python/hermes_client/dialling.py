@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hermes_client.wire import Wire
+from hermes_client.wire import Disconnected, Wire
 from hermes_local.elsewhere import Place
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ async def open_wire(target: Target, make: Callable[[], Wire], context: ssl.SSLCo
             return await _network(place, target, make, context)
     except TimeoutError:
         raise TimeoutError(f"no answer from {target.address} within {CONNECT_SECONDS:g} s") from None
+    except ConnectionRefusedError as error:
+        raise ConnectionRefusedError(error.errno, f"no daemon answers at {target.address}") from None
+    except ssl.SSLCertVerificationError as error:
+        raise Disconnected(f"the certificate of {target.address} is not trusted: {error.verify_message}") from error
 
 
 async def _unix(path: str, make: Callable[[], Wire]) -> Wire:

@@ -141,12 +141,18 @@ def status(given: Given, address: Address) -> int:
     for label, value in _described(found, address):
         print(f"{label:12} {value}")
     rows = [
-        (row.get("name") or row["client"], row["role"], row.get("dialect", "native"), row.get("queueBytes", 0))
+        (
+            row.get("name") or row["client"],
+            row["role"],
+            row.get("dialect", "native"),
+            row.get("transport", "unix"),
+            row.get("queueBytes", 0),
+        )
         for row in found.get("connections", ())
     ]
     if rows:
         print()
-        print_table(("CLIENT", "ROLE", "DIALECT", "QUEUED BYTES"), rows)
+        print_table(("CLIENT", "ROLE", "DIALECT", "OVER", "QUEUED BYTES"), rows)
     return 0
 
 
