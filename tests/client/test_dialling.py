@@ -98,16 +98,19 @@ def test_a_lost_connection_is_dialled_again(tmp_path: Path, scheme: str) -> None
 
 def test_a_daemon_that_is_leaving_is_asked_until_its_successor_answers(tmp_path: Path) -> None:
     async def story() -> None:
-        async with live(str(tmp_path)) as daemon, network(daemon) as net:
-            async with await connect(net.listening.endpoints[0], token=net.token) as connection:
-                told = asyncio.Event()
-                connection.on_state(lambda state, reason: told.set() if reason == "the daemon is stopping" else None)
-                daemon.daemon.state = "draining"
-                next(iter(daemon.daemon.connections.values())).close()
-                await told.wait()
-                assert connection.state == "lost"
-                daemon.daemon.state = "ready"
-                await connection.ready()
+        async with (
+            live(str(tmp_path)) as daemon,
+            network(daemon) as net,
+            await connect(net.listening.endpoints[0], token=net.token) as connection,
+        ):
+            told = asyncio.Event()
+            connection.on_state(lambda state, reason: told.set() if reason == "the daemon is stopping" else None)
+            daemon.daemon.state = "draining"
+            next(iter(daemon.daemon.connections.values())).close()
+            await told.wait()
+            assert connection.state == "lost"
+            daemon.daemon.state = "ready"
+            await connection.ready()
 
     run(story())
 
