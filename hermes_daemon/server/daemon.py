@@ -46,6 +46,7 @@ from hermes_protocol.methods import (
 
 if TYPE_CHECKING:
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.wire import Wire
 
 log = logging.getLogger(__name__)
 FEATURES: Final = ("sessions", "turns", "queue", "permissions", "replay", "search", "tools")
@@ -69,8 +70,11 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Daemon:
-    """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request. `closed_to`
-    is why it failed last; `warnings` are what status tells beside those of the engine."""
+    """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request.
+
+    `closed_to` is why it failed last; `strangers` are sockets from the network on which nobody has spoken the protocol
+    yet; `warnings` are what status tells beside those of the engine.
+    """
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Daemon:
         self.identity = identity
         self.limits = DaemonSettings()
         self.connections: dict[str, Connection] = {}
+        self.strangers: set[Wire] = set()
         self.state: State = "ready"
         self.stopped = asyncio.Event()
         self.restart = False
@@ -364,6 +369,8 @@ class Daemon:
         finally:
             for connection in list(self.connections.values()):
                 connection.close()
+            for wire in list(self.strangers):
+                wire.close()
             self.stopped.set()
 
     def _announce(self, state: State, reason: str, deadline_s: float | None) -> None:

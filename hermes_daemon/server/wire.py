@@ -82,6 +82,7 @@ class Wire(asyncio.Protocol):
         self._deaf = False
         self._hung_up = False
         self._closing = False
+        self._mute = False
         self._written = self._taken = 0
         self._heard = self._asked = False
         self._silent: asyncio.TimerHandle | None = None
@@ -98,6 +99,7 @@ class Wire(asyncio.Protocol):
         if self.entrance.local:
             self._open()
         else:
+            self._daemon.strangers.add(self)
             _keep_alive(transport.get_extra_info("socket"))
         if self.entrance.patience_s:
             self._silent = asyncio.get_running_loop().call_later(self.entrance.patience_s, self._bored)
@@ -131,6 +133,7 @@ class Wire(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self.closed = True
+        self._daemon.strangers.discard(self)
         for timer in (self._silent, self._stuck, self._leaving, self._pinging):
             if timer is not None:
                 timer.cancel()
@@ -170,13 +173,15 @@ class Wire(asyncio.Protocol):
 
     def close(self, code: int = GOING_AWAY, reason: str = "") -> None:
         """Send what is queued and close; `code` is for a WebSocket."""
-        if self._transport is None or self.closed or self._closing:
+        if self._transport is None or self.closed:
             return
-        self.outbox.flush()
-        if self._websocket is not None:
-            self._websocket.close(code, reason)
-            self._send(self._websocket.replies()[0])
-        self._closing = True
+        if not self._closing:
+            self._closing = True
+            self.outbox.flush()
+            if self._websocket is not None:
+                self._websocket.close(code, reason)
+                self._send(self._websocket.replies()[0])
+            self._mute = True
         self._transport.close()
 
     def abort(self) -> None:
@@ -186,10 +191,7 @@ class Wire(asyncio.Protocol):
 
     def hang_up(self) -> None:
         """Send what is queued and say no more."""
-        if self._transport is None or self.closed:
-            return
-        self.outbox.flush()
-        self._part(HANG_UP_SECONDS)
+        self._part(b"", HANG_UP_SECONDS)
 
     def relax(self) -> None:
         """An answer was given: a client that waits only for it may go now."""
@@ -221,6 +223,7 @@ class Wire(asyncio.Protocol):
     def _open(self) -> None:
         if not self._opened:
             self._opened = True
+            self._daemon.strangers.discard(self)
             self._receiver.opened()
 
     def _browsed(self) -> None:
@@ -265,17 +268,18 @@ class Wire(asyncio.Protocol):
         """The WebSocket is over: behind `last`, its close frame, nothing more is sent."""
         if self._opened:
             self._receiver.ended()
-        self.outbox.flush()
-        self._send(last)
-        self._part(HANG_UP_SECONDS)
+        self._part(last, HANG_UP_SECONDS)
 
-    def _part(self, patience: float) -> None:
-        """Say no more. What still comes in is taken and dropped for `patience` seconds, where the transport can end
-        one direction alone: closing on it would take back what was just said."""
+    def _part(self, last: bytes, patience: float) -> None:
+        """Send what is queued, then `last`, and say no more. What still comes in is taken and dropped for `patience`
+        seconds, where the transport can end one direction alone: closing on it would take back what was just said."""
         self._hung_up = True
         if self._transport is None or self.closed or self._closing:
             return
         self._closing = True
+        self.outbox.flush()
+        self._send(last)
+        self._mute = True
         if not self._can_half_close():
             self._transport.close()
             return
@@ -288,7 +292,7 @@ class Wire(asyncio.Protocol):
     # --- out ---
 
     def _send(self, data: bytes) -> None:
-        if self._transport is not None and not self.closed and not self._closing and data:
+        if self._transport is not None and not self.closed and not self._mute and data:
             self._written += len(data)
             self._transport.write(data)
 
@@ -334,8 +338,7 @@ class Wire(asyncio.Protocol):
             return
         # Should it wake up, it reads what the socket holds already and then why it was cut off.
         self._websocket.close(CUT_OFF, "nothing was read for too long")
-        self._send(self._websocket.replies()[0])
-        self._part(STUCK_SECONDS)
+        self._part(self._websocket.replies()[0], STUCK_SECONDS)
         self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self.abort)
 
     def _taken_now(self) -> int:
