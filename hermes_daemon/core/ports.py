@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from hermes_daemon.core.records import (
+    BlobRow,
     EventRow,
     ItemRow,
     Op,
@@ -22,8 +23,8 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.core.settings import Settings
-from hermes_protocol.content import Message, Usage
-from hermes_protocol.events import FileChange
+from hermes_protocol.content import By, Message, Usage
+from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
 from hermes_protocol.methods import ModelRow, SearchHit
 
 # --- errors every room may raise --------------------------------------------------------------------------------------
@@ -114,6 +115,16 @@ class Configuration(Protocol):
 
     def freshen(self) -> Reload | None:
         """`reload` when a file was changed since the last reading, else None."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Where config.yaml is, or would be."""
+        ...
+
+    def set(self, path: str, value: Any) -> Reload:
+        """Write one value, None to take it out, and read everything again. Refused with nothing written when the
+        result would be no valid configuration."""
         ...
 
     def get(self, path: str = "") -> tuple[Any, str]:
@@ -290,6 +301,30 @@ class Processes(Protocol):
     async def ended(self, pid: int) -> None: ...
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """What a tool asks people. clarify: `questions`, each with an id of its own; secret: `prompt` and the `name` of
+    what is wanted; form: `prompt` and a flat JSON `schema` (an object whose properties are strings, numbers, booleans,
+    or lists of words). `timeout_s` None: the setting approvals.timeout."""
+
+    kind: Literal["clarify", "secret", "form"]
+    questions: tuple[Question, ...] = ()
+    prompt: str = ""
+    name: str = ""
+    schema: dict[str, Any] = {}
+    timeout_s: float | None = None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """How it ended. `answers` has a row for each question of a clarify, also after a time-out; `value` is the secret,
+    `values` the form, both only with the outcome "answered"."""
+
+    outcome: Outcome
+    answers: tuple[QuestionStatus, ...] = ()
+    value: str | None = None
+    values: dict[str, Any] | None = None
+    by: By | None = None
+
+
 class ToolContext(Protocol):
     """What a running tool may know and do. Cancellation arrives as asyncio.CancelledError: clean up, then re-raise."""
 
@@ -313,6 +348,11 @@ class ToolContext(Protocol):
 
     def progress(self, text: str) -> None:
         """More output, as it comes. Never blocks; clients see it at once."""
+        ...
+
+    async def ask(self, request: Ask) -> Answered:
+        """Ask the people who follow the session, and wait. Silence, a refusal and nobody being there are outcomes.
+        Rejected when the request itself does not fit."""
         ...
 
 
@@ -414,6 +454,10 @@ class Store(Protocol):
 
     def events(self, session_id: str, after: int, limit: int) -> tuple[EventRow, ...]: ...
 
+    def event_bytes(self, session_id: str, after: int) -> int:
+        """Bytes of the data of the events behind this number."""
+        ...
+
     def event_range(self, session_id: str) -> tuple[int, int]:
         """(oldest retained seq, newest seq), (0, 0) when there is none."""
         ...
@@ -438,6 +482,20 @@ class Store(Protocol):
 
     def blob(self, blob_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:
         """(bytes from offset, total size), or None for an unknown blob."""
+        ...
+
+    def blob_row(self, blob_id: str) -> BlobRow | None: ...
+
+    def blob_held(self, session_id: str, blob_id: str) -> bool:
+        """Whether the session made the blob or has an item that speaks of it."""
+        ...
+
+    def blob_bytes(self, session_id: str) -> int:
+        """Bytes of all blobs that the session made."""
+        ...
+
+    def items_behind(self, session_id: str, item_id: str | None) -> int:
+        """How many items, open ones too, stand behind this one; all for None. KeyError when it is unknown."""
         ...
 
     def counts(self) -> dict[str, int]:

@@ -71,12 +71,14 @@ class AgentSettings(Section, frozen=True):
 
 
 class ApprovalSettings(Section, frozen=True):
-    """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off."""
+    """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off. `unattended`
+    holds further patterns by name, for sessions whose option `unattended` is that name."""
 
     mode: Literal["manual", "smart", "off"] = "manual"
     timeout: Seconds = 300.0
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    unattended: dict[str, tuple[str, ...]] = {}
 
 
 class TerminalSettings(Section, frozen=True):
@@ -136,6 +138,7 @@ class DatabaseSettings(Section, frozen=True):
     retain_events: Positive = 10_000
     retain_days: Positive = 7
     receipt_hours: Positive = 24
+    session_blob_bytes: Positive = 1_073_741_824
 
 
 class LoggingSettings(Section, frozen=True):

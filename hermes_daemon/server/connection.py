@@ -59,6 +59,7 @@ class Connection:
         self._in_flight: dict[Id, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._after: list[Callable[[], object]] = []
+        self._tells_seen = False
 
     # --- wire.Receiver ---
 
@@ -126,6 +127,15 @@ class Connection:
         if self.hello is None or not self.controller:
             return frozenset()
         return frozenset(self.hello.capabilities.requests)
+
+    @property
+    def tells_seen(self) -> bool:
+        """True for a client that says what it shows: it said so in initialize, or has done it once."""
+        return self._tells_seen or (self.hello is not None and self.hello.capabilities.seen)
+
+    @tells_seen.setter
+    def tells_seen(self, told: bool) -> None:
+        self._tells_seen = told
 
     def by(self, via: str = "native") -> By:
         """Who acts."""
