@@ -11,21 +11,28 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from hermes_daemon.engine.identity import SystemClock, new_id
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.daemon import Daemon, Identity
+from hermes_daemon.server.entrance import UNIX
 from hermes_daemon.server.lifecycle import Owner
 from hermes_local import PROTOCOL_VERSIONS, __version__
 from hermes_local.address import Address
+from hermes_local.spawn import EXIT_REFUSED
 from hermes_protocol.schema import schema_hash
 
 if TYPE_CHECKING:
     from hermes_daemon.config import Configuration
+    from hermes_daemon.core.settings import ListenSettings
     from hermes_daemon.engine.sessions import Sessions
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.listening import Listening
     from hermes_daemon.store.sqlite import SqliteStore
     from hermes_daemon.telemetry.hub import Hub
 
@@ -35,20 +42,36 @@ COMMITS_SECONDS = 0.05
 SESSION_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM")
 
 
-async def serve(address: Address, listener: socket.socket, owner: Owner, *, ready: Callable[[], None]) -> int:
-    """Serve the address until stopped; the exit code. `ready` is called when the first connection can be accepted."""
+async def serve(
+    address: Address,
+    listener: socket.socket,
+    owner: Owner,
+    *,
+    ready: Callable[[], None],
+    listen: Callable[[ListenSettings], ListenSettings] | None = None,
+) -> int:
+    """Serve the address until stopped; the exit code. `ready` is called when the first connection can be accepted.
+
+    `listen` adds the command line's network listeners to the configured ones.
+    """
     identity = _identity(address.home, (f"unix:{address.socket_path}",))
     daemon = Daemon(identity, functools.partial(open_engine, address), owner.withdraw)
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: Connection(daemon, "unix"), sock=listener)
+    server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener)
     _on_signals(daemon)
-    ready()
+    network = await _network(address, daemon, listen)
+    if network is not None:
+        if listen is not None and network.refused:
+            print(f"hermes-daemon: {network.refused}", file=sys.stderr)
+            return EXIT_REFUSED
+        identity = daemon.identity
     owner.write_state(
         boot_id=identity.boot_id,
         build_id=identity.build_id,
         endpoints=identity.endpoints,
         protocol_versions=PROTOCOL_VERSIONS,
     )
+    ready()  # whoever waits for it may read from the state file which port was taken
     log.info("ready: version %s, pid %d, home %s", identity.version, os.getpid(), identity.home)
     opening = asyncio.create_task(_open_early(daemon))
     try:
@@ -56,8 +79,39 @@ async def serve(address: Address, listener: socket.socket, owner: Owner, *, read
     finally:
         opening.cancel()
         server.close()
+        if network is not None:
+            network.close()
         log.info("stopped")
     return 0
+
+
+async def _network(
+    address: Address, daemon: Daemon, flags: Callable[[ListenSettings], ListenSettings] | None
+) -> Listening | None:
+    """Listen on the network, where the command line or config.yaml asks for it. Without a word of it nothing is read
+    before clients are served."""
+    from hermes_daemon.config import load
+    from hermes_daemon.config.loading import config_path
+
+    if flags is None and not _says(config_path(address.home, os.environ), b"listen"):
+        return None
+    from hermes_daemon.server.listening import Listening
+
+    settings = load(address.home, os.environ).settings.listen  # faults are told when the engine opens
+    listening = await Listening.open(daemon, flags(settings) if flags is not None else settings, address.home)
+    daemon.identity = msgspec.structs.replace(
+        daemon.identity, endpoints=(*daemon.identity.endpoints, *listening.endpoints)
+    )
+    daemon.warnings = listening.problems
+    return listening
+
+
+def _says(path: str, word: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return word in file.read()
+    except OSError:
+        return False
 
 
 def _on_signals(daemon: Daemon) -> None:

@@ -18,6 +18,9 @@ from hermes_local.spawn import EXIT_TRY_AGAIN, EXIT_UNAVAILABLE, DaemonUnavailab
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from hermes_daemon.core.settings import ListenSettings
+    from hermes_local.arguments import Given
+
 PROGRAM = "hermes-daemon"
 PROFILE = Option("profile", "the profile whose daemon is meant", value="PROFILE", short="p")
 
@@ -28,6 +31,10 @@ COMMANDS = (
         options=(
             PROFILE,
             Option("foreground", "log to standard error as well", short="f"),
+            Option("listen", "listen there too: tcp://HOST:PORT or tls://HOST:PORT, comma separated", value="URLS"),
+            Option("allow-remote", "let --listen take addresses that other machines can reach"),
+            Option("tls-cert", "the certificate of tls:// with its chain (PEM)", value="FILE"),
+            Option("tls-key", "its key (PEM)", value="FILE"),
             Option("runtime-dir", "the folder of socket, lock and state file", value="DIR"),
             Option("ready-fd", "write one JSON line to this descriptor when ready", value="N", number=True),
             Option("until-fd", "stop when this descriptor reaches its end", value="N", number=True),
@@ -92,12 +99,48 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _stdio(address, private=bool(given["private"]))
     if given["runtime_dir"]:
         address = Address(address.root, address.profile, os.path.realpath(str(given["runtime_dir"])))
+    try:
+        listen = _listen_flags(given)
+    except UsageError as error:
+        return _usage(str(error))
     return _serve(
-        address, foreground=bool(given["foreground"]), ready_fd=_fd(given["ready_fd"]), until_fd=_fd(given["until_fd"])
+        address,
+        foreground=bool(given["foreground"]),
+        ready_fd=_fd(given["ready_fd"]),
+        until_fd=_fd(given["until_fd"]),
+        listen=listen,
     )
 
 
-def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd: int | None) -> int:
+def _listen_flags(given: Given) -> Callable[[ListenSettings], ListenSettings] | None:
+    """What the command line adds to the configured network listeners; None where it says nothing of them."""
+    names = ("listen", "allow_remote", "tls_cert", "tls_key")
+    if not any(given[name] for name in names):
+        return None
+    from hermes_daemon.core.settings import ListenSettings
+    from hermes_daemon.server.listening import CannotListenThere, with_flags
+
+    certificate, key = (os.path.abspath(str(given[name])) if given[name] else "" for name in names[2:])
+    listen, allow_remote = str(given["listen"] or ""), bool(given["allow_remote"])
+
+    def add(settings: ListenSettings) -> ListenSettings:
+        return with_flags(settings, listen, allow_remote=allow_remote, tls_cert=certificate, tls_key=key)
+
+    try:
+        add(ListenSettings())
+    except CannotListenThere as error:
+        raise UsageError(str(error)) from None
+    return add
+
+
+def _serve(
+    address: Address,
+    *,
+    foreground: bool,
+    ready_fd: int | None,
+    until_fd: int | None,
+    listen: Callable[[ListenSettings], ListenSettings] | None = None,
+) -> int:
     from hermes_daemon.server.lifecycle import CannotListen, Owned, Owner, Readiness
 
     readiness = Readiness(ready_fd)
@@ -124,7 +167,7 @@ def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd
         logfile.setup(address.log_path, "INFO", foreground=foreground)
         if until_fd is not None:
             _stop_at_end(until_fd)
-        run = assemble.serve(address, listener, owner, ready=lambda: readiness.ready(address))
+        run = assemble.serve(address, listener, owner, ready=lambda: readiness.ready(address), listen=listen)
         with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(run)
     finally:
@@ -165,6 +208,8 @@ def _stdio(address: Address, *, private: bool) -> int:
             from hermes_daemon.server.private import serve_private
 
             return serve_private(address)
+        if address.daemon_url[:2].lower() in ("tl", "ws"):
+            raise DaemonUnavailable(f"{address.daemon_url}: bytes are pumped to unix: and tcp:// daemons only", 2)
         with reach(address) as connection:
             pump(0, 1, connection)
     except (DaemonUnavailable, AddressError) as error:

@@ -115,6 +115,24 @@ class DaemonSettings(Section, frozen=True):
     outbox_hard_bytes: Positive = 8_388_608
 
 
+class ListenSettings(Section, frozen=True):
+    """Network listeners beside the unix socket; addresses are HOST:PORT, port 0 takes a free one. Read at the start.
+
+    `loopback_without_token` asks nobody on this machine for the token; `ping_s` is the period of WebSocket pings.
+    """
+
+    tcp: tuple[str, ...] = ()
+    tls: tuple[str, ...] = ()
+    tls_cert: str = ""
+    tls_key: str = ""
+    allow_remote: bool = False
+    token_file: str = ""
+    loopback_without_token: bool = False
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    ping_s: Seconds = 20.0
+
+
 class DatabaseSettings(Section, frozen=True):
     journal_mode: Literal["wal", "delete"] = "wal"
     retain_events: Positive = 10_000
@@ -199,6 +217,7 @@ class Settings(Section, frozen=True):
     tools: ToolsSettings = ToolsSettings()
     security: SecuritySettings = SecuritySettings()
     daemon: DaemonSettings = DaemonSettings()
+    listen: ListenSettings = ListenSettings()
     database: DatabaseSettings = DatabaseSettings()
     logging: LoggingSettings = LoggingSettings()
     display: DisplaySettings = DisplaySettings()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from hermes_daemon.core.telemetry import (
     FACTS,
@@ -20,6 +20,7 @@ from hermes_daemon.core.telemetry import (
     Told,
     attributes,
 )
+from hermes_daemon.server.outbox import Stage
 from hermes_protocol import envelope
 from hermes_protocol.methods import TelemetryParams
 
@@ -32,7 +33,6 @@ METHOD: Final = "telemetry/event"
 GATHER_SECONDS: Final = 0.05
 """Facts are sent together, this long after the first of them: a system call for each would be felt in a turn."""
 _ROWS: Final = {fact: attributes(fact) for fact in FACTS}
-Stage = Literal["lag", "desync", "recovered"]
 
 
 class Audience:
@@ -116,7 +116,7 @@ class Audience:
                     lags=outbox.lags,
                     desyncs=outbox.desyncs,
                     dropped=outbox.dropped,
-                    slow=connection.given_up,
+                    slow=connection.wire.given_up,
                 )
             )
 

@@ -1,4 +1,4 @@
-"""One connection: bytes to messages, messages to handlers, answers and events back through the outbox.
+"""One connection: messages to handlers, answers and events back through the outbox. Its socket is a `wire.Wire`.
 
 The reader never waits for a handler. What is malformed is answered here; what the handler raises becomes an error of
 the table; a bug becomes -32603 with an incident id that is in the log.
@@ -10,21 +10,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from hermes_daemon.core.ports import Refused, Rejected, StorageError, Unavailable
 from hermes_daemon.engine.identity import new_id
+from hermes_daemon.server.entrance import Entrance
 from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.gate import Gate
-from hermes_daemon.server.outbox import Outbox, Subscription
-from hermes_daemon.server.peers import hung_up, is_ours
+from hermes_daemon.server.outbox import Stage, Subscription
+from hermes_daemon.server.peers import is_ours
+from hermes_daemon.server.replies import Replies, Reply
+from hermes_daemon.server.wire import Wire
 from hermes_protocol import envelope
 from hermes_protocol.content import By
 from hermes_protocol.envelope import Answer, Batch, Call, Fault, Id, Note, Single
 from hermes_protocol.errors import ErrorObject, ProtocolError
-from hermes_protocol.framing import Broken, Decoder, Framing, Oversized
+from hermes_protocol.framing import Broken, Oversized
 from hermes_protocol.methods import NOTIFICATIONS, CancelParams, Hello, LogMessageParams, SeenParams
 
 if TYPE_CHECKING:
@@ -33,186 +36,84 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MAX_IN_FLIGHT: Final = 64
 MAX_IN_FLIGHT_OF_ALL: Final = 4096
-STUCK_SECONDS: Final = 30.0
-EOF_SECONDS: Final = 10.0
-GONE_SECONDS: Final = 0.5
-WRITE_HIGH: Final = 262_144
-HANG_UP_SECONDS: Final = 1.0
-FRAME_LIMITS: Final = (65_536, 16_777_216)
 WARNING: Final = 2  # a MessageType of the Language Server Protocol
-NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+FRAME_LIMITS: Final = (65_536, 16_777_216)
+NORMAL: Final = 1000
+"""The code of a WebSocket's close frame when the client itself said exit."""
 
 Handler = Callable[[Any, Any], Awaitable[msgspec.Struct]]
 
 
-class Reply(Protocol):
-    """Takes the answer of a request, and the steps that belong right behind it."""
+class Connection:
+    """A client's connection. `by()` says who acts through it; `wire` is its socket."""
 
-    def __call__(self, body: bytes, after: Sequence[Callable[[], object]] = ()) -> None: ...
-
-
-class Connection(asyncio.Protocol):
-    """A client's connection. `by()` says who acts through it."""
-
-    def __init__(self, daemon: Daemon, transport_name: str) -> None:
-        settings = daemon.limits
+    def __init__(self, daemon: Daemon, entrance: Entrance) -> None:
         self.id = new_id("c")
         self.daemon = daemon
-        self.transport_name = transport_name
         self.hello: Hello | None = None
         self.gate = Gate(daemon.methods, self._announce)
         self.shut_down = False
         self.exit_code: int | None = None
         self.subscriptions: dict[str, Subscription] = {}
-        self.outbox = Outbox(
-            self._send, soft=settings.outbox_soft_bytes, hard=settings.outbox_hard_bytes, relieved=self._relieved,
-            stalled=lambda stage: daemon.audience.stalled(self, stage),
-        )  # fmt: skip
+        self.wire = Wire(self, daemon, entrance)
+        self.outbox = self.wire.outbox
         self.since = time.monotonic()
-        self.given_up = False
-        self._decoder = Decoder(settings.max_frame_bytes)
-        self._transport: asyncio.WriteTransport | None = None
         self._in_flight: dict[Id, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stuck: asyncio.TimerHandle | None = None
-        self._written = self._taken = 0
-        self._leaving: asyncio.TimerHandle | None = None
-        self._deaf = False
-        self._hung_up = False
-        self._closing = False
-        self._closed = False
         self._after: list[Callable[[], object]] = []
         self._tells_seen = False
 
-    # --- asyncio.Protocol ---
+    # --- wire.Receiver ---
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is there."""
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's does not inherit
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH)
-        if self.transport_name == "unix" and not is_ours(transport.get_extra_info("socket")):
+    @property
+    def busy(self) -> bool:
+        """True while an answer is still to come."""
+        return bool(self._tasks or self.outbox.bytes)
+
+    def opened(self) -> None:
+        """Somebody is there."""
+        if self.wire.entrance.local and not is_ours(self.wire.detail("socket")):
             self._broken_off(ProtocolError("auth_failed", "this daemon serves the user who started it"))
             return
         self.daemon.connected(self)
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes came: serve every message that is complete now."""
-        if self._hung_up:
+    def received(self, frame: bytes | Oversized) -> None:
+        """Serve a message."""
+        if isinstance(frame, bytes):
+            self._message(envelope.decode(frame))
             return
-        framing = self._decoder.framing
-        for frame in self._decoder.feed(data):
-            if framing is None and self._decoder.framing is not None:
-                self.outbox.framing = framing = self._decoder.framing
-            if isinstance(frame, bytes):
-                self._message(envelope.decode(frame))
-            elif isinstance(frame, Oversized):
-                text = f"a message may have at most {frame.limit} bytes"
-                self._error(envelope.scan_id(frame.head), ProtocolError("too_large", text, limit=frame.limit))
-            else:
-                self._broken(frame)
-        if self._decoder.framing is Framing.HTTP:
-            self._send(NOT_FOUND)
-            self.close()
-        elif self.outbox.full:
-            self._stop_reading()
+        text = f"a message may have at most {frame.limit} bytes"
+        self._error(envelope.scan_id(frame.head), ProtocolError("too_large", text, limit=frame.limit))
 
-    def eof_received(self) -> bool:
-        """The client will send no more: that is a detach. What it has asked for is still answered."""
+    def broken(self, frame: Broken) -> None:
+        """Say why the stream cannot be followed and hang up."""
+        self._broken_off(ProtocolError("parse", frame.reason))
+
+    def ended(self) -> None:
+        """The client will send no more: that is a detach."""
         self.daemon.detached(self)
-        self.outbox.flush()
-        if not self._busy:
-            return False
-        gone = self._transport is not None and hung_up(self._transport.get_extra_info("socket"))
-        patience = GONE_SECONDS if gone else EOF_SECONDS
-        self._leaving = asyncio.get_running_loop().call_later(patience, self.close)
-        return True
 
-    @property
-    def _busy(self) -> bool:
-        return bool(self._tasks or self.outbox.bytes)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone; its sessions and turns stay."""
-        self._closed = True
-        for timer in (self._stuck, self._leaving):
-            if timer is not None:
-                timer.cancel()
+    def lost(self) -> None:
+        """The socket is gone; its sessions and turns stay."""
         for task in list(self._tasks):
             task.cancel()
         self.daemon.disconnected(self)
 
-    def pause_writing(self) -> None:
-        """The socket is full: a client that stays like this is cut off."""
-        self.outbox.pause()
-        if self._stuck is None:
-            self._watch()
-
-    def resume_writing(self) -> None:
-        """The socket takes more."""
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
-        self.outbox.resume()
+    def stalled(self, stage: Stage) -> None:
+        """The queue reached a stage of back-pressure."""
+        self.daemon.audience.stalled(self, stage)
 
     def close(self) -> None:
         """Send what is queued and close."""
-        if self._transport is not None and not self._closed and not self._closing:
-            self._closing = True
-            self.outbox.flush()
-            self._transport.close()
+        self.wire.close()
 
     def abort(self) -> None:
         """Close at once; what is queued is lost."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _watch(self) -> None:
-        self._taken = self._taken_now()
-        self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self._give_up)
-
-    def _give_up(self) -> None:
-        if self._taken_now() > self._taken:
-            self._watch()  # slow, but it reads: one frame may take longer than that
-            return
-        log.warning("connection %s took nothing for %d s: closed", self.id, STUCK_SECONDS)
-        self.given_up = True
-        self.abort()
-
-    def _taken_now(self) -> int:
-        """Bytes that the socket has taken so far."""
-        return self._written - self._transport.get_write_buffer_size() if self._transport is not None else 0
-
-    def _stop_reading(self) -> None:
-        """The client asks and does not read its answers: it is heard again when it has."""
-        if not self._deaf and self._transport is not None and not self._transport.is_closing():
-            self._deaf = True
-            cast(asyncio.ReadTransport, self._transport).pause_reading()
-
-    def _relieved(self) -> None:
-        if self._deaf and not self.outbox.full and self._transport is not None and not self._transport.is_closing():
-            self._deaf = False
-            cast(asyncio.ReadTransport, self._transport).resume_reading()
-        if self._leaving is not None and not self._busy:
-            self.close()
-
-    def _send(self, data: bytes) -> None:
-        if self._transport is not None and not self._closed:
-            self._written += len(data)
-            self._transport.write(data)
-
-    def _broken(self, frame: Broken) -> None:
-        if self._decoder.framing is None:
-            self.outbox.framing = Framing.NEWLINE
-        self._broken_off(ProtocolError("parse", frame.reason))
+        self.wire.abort()
 
     def _broken_off(self, error: ProtocolError) -> None:
-        """Say why and hang up. What still comes in is taken and dropped: closing on it would take the error back."""
         self._error(None, error)
-        self._hung_up = True
-        if self._transport is not None and not self._closed:
-            self.outbox.flush()
-            self._transport.write_eof()
-            asyncio.get_running_loop().call_later(HANG_UP_SECONDS, self.close)
+        self.wire.hang_up()
 
     # --- who ---
 
@@ -247,11 +148,21 @@ class Connection(asyncio.Protocol):
         client = self.hello.client if self.hello is not None else None
         return By(client.id or self.id if client else self.id, client.name if client else "", via)
 
+    def admit(self, token: str) -> None:
+        """Let the client in, or say why not: auth_required, auth_failed; draining where it should try the successor."""
+        wire = self.wire
+        if not wire.admitted:
+            wire.entrance.check(token, wire.address)
+            wire.admit()
+        if not wire.entrance.local and self.daemon.state != "ready":
+            text = "the daemon is stopping"
+            raise ProtocolError("draining", text, restart=self.daemon.restart, retryAfterMs=1000)
+
     # --- messages ---
 
     def _message(self, message: Single | Batch) -> None:
         if isinstance(message, Batch):
-            _Replies(self, message).go_on()
+            Replies(self, message).go_on()
         elif isinstance(message, Call):
             self.start(message, self._reply)
         else:
@@ -371,7 +282,7 @@ class Connection(asyncio.Protocol):
 
     def answer_batch(self, answers: list[bytes], after: Sequence[Callable[[], object]]) -> None:
         """Send the answers of a batch. Nothing goes to a connection that is gone."""
-        if not self._closed:
+        if not self.wire.closed:
             self._reply(envelope.batch(answers), after)
 
     def after_reply(self, step: Callable[[], object]) -> None:
@@ -383,15 +294,14 @@ class Connection(asyncio.Protocol):
         self._tasks.discard(task)
         self._in_flight.pop(call.id, None)
         self.daemon.in_flight -= 1
-        if task.cancelled() and not self._closed:
+        if task.cancelled() and not self.wire.closed:
             reply(envelope.error(call.id, ProtocolError("cancelled", "cancelled by the client").as_object()))
-        if self._leaving is not None and not self._busy:
-            self.close()
+        self.wire.relax()
 
     def _note(self, note: Note) -> None:
         if note.method == "exit":
             self.exit_code = 0 if self.shut_down else 1
-            self.close()
+            self.wire.close(NORMAL)
             return
         kind = NOTIFICATIONS.get(note.method)
         if kind is None or not self.ready:
@@ -430,34 +340,6 @@ class Connection(asyncio.Protocol):
         incident = new_id("incident")
         log.error("%s failed, incident %s", method, incident, exc_info=error)
         return ProtocolError("internal", f"a bug; incident {incident} is in the log", incident=incident).as_object()
-
-
-class _Replies:
-    """The answers of a batch: its entries are handled in order, one after the other, and answered as one array."""
-
-    def __init__(self, connection: Connection, batch: Batch) -> None:
-        self._connection = connection
-        self._entries = iter(batch.entries)
-        self._answers: list[bytes] = []
-        self._after: list[Callable[[], object]] = []
-
-    def go_on(self) -> None:
-        """Handle entries up to the first that takes time; its end brings us back here."""
-        for entry in self._entries:
-            if not isinstance(entry, Call):
-                self._connection.other(entry, self._reply)
-                continue
-            task = self._connection.start(entry, self._reply)
-            if task is not None:
-                task.add_done_callback(lambda _: self.go_on())  # added behind the one that answers a cancelled request
-                return
-        if self._answers:
-            self._connection.answer_batch(self._answers, self._after)
-            self._answers = []
-
-    def _reply(self, body: bytes, after: Sequence[Callable[[], object]] = ()) -> None:
-        self._answers.append(body)
-        self._after += after
 
 
 def storage_failure(what: str, error: Exception) -> ProtocolError:

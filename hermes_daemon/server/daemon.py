@@ -49,6 +49,7 @@ from hermes_protocol.methods import (
 
 if TYPE_CHECKING:
     from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.wire import Wire
 
 log = logging.getLogger(__name__)
 FEATURES: Final = (
@@ -75,7 +76,11 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Daemon:
-    """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request."""
+    """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request.
+
+    `closed_to` is why it failed last; `strangers` are sockets from the network on which nobody has spoken the protocol
+    yet; `warnings` are what status tells beside those of the engine.
+    """
 
     def __init__(
         self,
@@ -91,6 +96,7 @@ class Daemon:
         }
         self.limits = DaemonSettings()
         self.connections: dict[str, Connection] = {}
+        self.strangers: set[Wire] = set()
         self.state: State = "ready"
         self.stopped = asyncio.Event()
         self.restart = False
@@ -101,13 +107,14 @@ class Daemon:
             "hermes/daemon/shutdown": shutdown,
         }
         self.audience = Audience(self)
+        self.warnings: tuple[str, ...] = ()
         self.room: EngineRoom | None = None
         self.in_flight = 0
         self._open_engine = open_engine
         self._withdraw = withdraw
         self._opening: asyncio.Task[None] | None = None
         self._opened_at = 0.0
-        self._closed_to = ""
+        self.closed_to = ""
         self._watching: asyncio.Task[None] | None = None
         self._started = time.monotonic()
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -133,7 +140,7 @@ class Daemon:
             raise
         except Exception as error:
             log.error("the engine cannot be opened: %s", error, exc_info=error)
-            self._closed_to = str(error)
+            self.closed_to = str(error)
             raise storage_failure("the daemon cannot open its data", error) from error
         self.room = room
         self.audience.attach(room.parts.telemetry)
@@ -198,6 +205,7 @@ class Daemon:
         hello = params.hermes
         if hello is None and params.initialization_options is not None:
             hello = params.initialization_options.hermes
+        connection.admit(hello.auth.token if hello is not None and hello.auth is not None else "")
         if hello is None:
             text = "this daemon speaks the native dialect: initialize with `hermes` or `initializationOptions.hermes`"
             raise ProtocolError("invalid_params", text, dialects=["native"])
@@ -255,6 +263,11 @@ class Daemon:
 
     # --- status ---
 
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since this process began to serve."""
+        return round(time.monotonic() - self._started, 3)
+
     def status(self) -> StatusResult:
         """What `hermes daemon status` shows."""
         room, identity = self.room, self.identity
@@ -267,7 +280,7 @@ class Daemon:
             build_id=identity.build_id,
             version=identity.version,
             stale=identity.stale(),
-            uptime_s=round(time.monotonic() - self._started, 3),
+            uptime_s=self.uptime_s,
             endpoints=identity.endpoints,
             connections=tuple(self._rows()),
             sessions=SessionCounts(room.live if room else 0, room.busy if room else 0),
@@ -278,8 +291,8 @@ class Daemon:
             idle=Idle(not holders, self._exits_in(holders), tuple(holders)),
             state=self.state,
             home=identity.home,
-            storage=room.storage if room else self._closed_to or "not open",
-            warnings=room.warnings if room else (),
+            storage=room.storage if room else self.closed_to or "not open",
+            warnings=(*self.warnings, *(room.warnings if room else ())),
         )
 
     def _rows(self) -> list[ConnectionRow]:
@@ -296,6 +309,7 @@ class Daemon:
                     outbox.lagging,
                     client.name if client else "",
                     "native" if client else "none",
+                    connection.wire.entrance.transport,
                 )
             )
         return rows
@@ -371,6 +385,8 @@ class Daemon:
         finally:
             for connection in list(self.connections.values()):
                 connection.close()
+            for wire in list(self.strangers):
+                wire.close()
             self.stopped.set()
 
     def _announce(self, state: State, reason: str, deadline_s: float | None) -> None:

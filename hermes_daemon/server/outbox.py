@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,7 @@ from hermes_protocol.events import SessionDeleted
 from hermes_protocol.framing import Framing, encode
 from hermes_protocol.methods import DesyncParams, Detail, LagParams
 
+Stage: TypeAlias = Literal["lag", "desync", "recovered"]
 CHUNK: Final = 262_144
 PAGE: Final = 131_072
 SHORTEST_WAIT: Final = 0.001
@@ -188,7 +189,7 @@ class Outbox:
 
     def __init__(self, write: Callable[[bytes], None], *, soft: int, hard: int,
                  relieved: Callable[[], None] = lambda: None,
-                 stalled: Callable[[Literal["lag", "desync", "recovered"]], None] = lambda stage: None,
+                 stalled: Callable[[Stage], None] = lambda stage: None,
                  ) -> None:  # fmt: skip
         self.framing = Framing.NEWLINE
         self.latency = 0.033
@@ -244,7 +245,10 @@ class Outbox:
 
     def put(self, body: bytes) -> None:
         """Queue an answer or a control message."""
-        frame = encode(self.framing, body)
+        self.put_framed(encode(self.framing, body))
+
+    def put_framed(self, frame: bytes) -> None:
+        """The same for what stands in its frame already."""
         self.owed += len(frame)
         self._append(None, 0, frame)
 

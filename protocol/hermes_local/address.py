@@ -28,9 +28,13 @@ class Address:
 
     `socket_path` is at most 100 bytes. Where the runtime folder is too deep for that, the socket lies in a private
     folder below /tmp and `socket_link` is the symlink left in the runtime folder; else `socket_link` is empty.
+
+    `daemon_url` is where a daemon is that clients shall use instead, on this machine or another, with the token in
+    `token_file`; both are empty unless somebody said so.
     """
 
     __slots__ = (
+        "daemon_url",
         "home",
         "lock_path",
         "log_path",
@@ -41,6 +45,7 @@ class Address:
         "socket_path",
         "start_lock_path",
         "state_path",
+        "token_file",
     )
 
     def __init__(self, root: str, profile: str, runtime_dir: str) -> None:
@@ -48,6 +53,7 @@ class Address:
         self.profile = profile
         self.home = f"{root}/profiles/{profile}" if profile else root
         self.runtime_dir = runtime_dir
+        self.daemon_url = self.token_file = ""
         stem = f"{runtime_dir}/d-{digest(root + chr(0) + profile)}"
         self.lock_path = stem + ".lock"
         self.start_lock_path = stem + ".start"
@@ -69,6 +75,7 @@ class Address:
 
 def resolve(environ: Mapping[str, str] | None = None, profile: str | None = None) -> Address:
     """The address that HERMES_HOME, HERMES_PROFILE and the XDG variables give; `profile` wins over the environment.
+    HERMES_DAEMON and HERMES_DAEMON_TOKEN_FILE name another daemon for clients.
 
     Nothing is created. AddressError where a name or a folder cannot be used.
     """
@@ -78,7 +85,10 @@ def resolve(environ: Mapping[str, str] | None = None, profile: str | None = None
         name = ""
     if name:
         check_profile(name)
-    return Address(home_root(env), name, runtime_dir(env))
+    address = Address(home_root(env), name, runtime_dir(env))
+    address.daemon_url = env.get("HERMES_DAEMON", "")
+    address.token_file = env.get("HERMES_DAEMON_TOKEN_FILE", "")
+    return address
 
 
 def check_profile(name: str) -> None:

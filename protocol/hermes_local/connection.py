@@ -1,4 +1,4 @@
-"""A blocking connection to a daemon: newline-delimited JSON-RPC over a unix socket, for commands that do one thing.
+"""A blocking connection to a daemon: newline-delimited JSON-RPC, for commands that do one thing.
 
 The C socket is used as it is: `import socket` brings selectors and enum along for conveniences not needed here.
 """
@@ -44,7 +44,7 @@ class Connection:
 
     __slots__ = ("_answers", "_inbox", "_lines", "_next_id", "_parts", "_socket", "welcome")
 
-    def __init__(self, sock: _socket.socket) -> None:
+    def __init__(self, sock: _socket.socket) -> None:  # or an SSLSocket: whatever sends, receives and has timeouts
         self._socket = sock
         self._lines: list[bytes] = []  # whole frames not looked at yet, newest first
         self._parts: list[bytes] = []  # the beginning of a frame whose end has not come
@@ -93,14 +93,20 @@ class Connection:
         detail: str = "full",
         telemetry: str = "off",
         client_id: str = "",
+        token: str = "",
         timeout: float | None = 10.0,
     ) -> dict[str, Any]:
-        """Introduce this client and return what the daemon says of itself (protocol section 2), kept in `welcome`."""
-        hello = {
+        """Introduce this client and return what the daemon says of itself (protocol section 2), kept in `welcome`.
+
+        `token` is for a daemon that is reached over the network.
+        """
+        hello: dict[str, Any] = {
             "protocolVersions": list(PROTOCOL_VERSIONS),
             "client": {"id": client_id or new_id(), "name": name, "version": __version__, "role": role},
             "capabilities": {"requests": list(requests), "events": {"detail": detail}, "telemetry": telemetry},
         }
+        if token:
+            hello["auth"] = {"token": token}
         result = self.request("initialize", {"hermes": hello}, timeout)
         try:
             self.welcome = result["capabilities"]["experimental"]["hermes"]

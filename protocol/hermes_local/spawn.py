@@ -56,13 +56,20 @@ def connect_or_start(address: Address, name: str, patience: float = START_S, **h
 
 
 def reach(address: Address, patience: float = START_S) -> Connection:
-    """A bare connection, nothing said on it yet, to the daemon of `address`, started if none runs."""
+    """A bare connection, nothing said on it yet, to the daemon of `address`, started if none runs.
+
+    One that is named by a URL is never started.
+    """
+    if address.daemon_url:
+        from hermes_local import elsewhere
+
+        return elsewhere.dial(address.daemon_url)
     return dial(address.socket_path) or _start(address, patience)
 
 
 def connect(address: Address, name: str, **hello: Any) -> Connection:
     """An initialized connection to a daemon that already runs; DaemonUnavailable with code 3 where none does."""
-    connection = dial(address.socket_path)
+    connection = reach(address) if address.daemon_url else dial(address.socket_path)
     if connection is None:
         raise DaemonUnavailable("no daemon is running; start it with `hermes daemon start`", EXIT_NOT_RUNNING)
     return _initialized(address, connection, name, hello)
@@ -107,13 +114,17 @@ def check_replaceable(path: str) -> None:
 
 def _initialized(address: Address, connection: Connection, name: str, hello: Mapping[str, Any]) -> Connection:
     try:
+        if address.daemon_url:
+            from hermes_local import elsewhere
+
+            hello = {"token": elsewhere.token(address), **hello}
         connection.initialize(name, **{"timeout": INITIALIZE_S, **hello})
     except BaseException as error:
         connection.close()
         if isinstance(error, RpcError):
             raise DaemonUnavailable(_refusal(error), _refusal_code(error)) from None
         if isinstance(error, (TimeoutError, ConnectionError)):
-            who = state_file.describe(address.state_path, address.log_path)
+            who = address.daemon_url or state_file.describe(address.state_path, address.log_path)
             if isinstance(error, TimeoutError):
                 raise DaemonUnavailable(f"the daemon does not answer: {who}", EXIT_TRY_AGAIN) from None
             raise _Gone(f"the daemon closed the connection: {who}", EXIT_TRY_AGAIN) from None
@@ -125,7 +136,8 @@ def _refusal(error: RpcError) -> str:
     if error.kind == "version_unsupported":
         known = ", ".join(map(str, error.data.get("supported", ()))) or "another protocol"
         return f"the daemon speaks {known}, this client does not; `hermes daemon restart` replaces it when it is idle"
-    return f"the daemon refused the connection: {error.message}"
+    hint = "; name its file with --token-file or HERMES_DAEMON_TOKEN_FILE" if error.kind == "auth_required" else ""
+    return f"the daemon refused the connection: {error.message}{hint}"
 
 
 def _refusal_code(error: RpcError) -> int:

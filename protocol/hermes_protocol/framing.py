@@ -1,7 +1,9 @@
 """Bytes in, message bodies out, no IO: newline JSON and Content-Length headers, told apart by the first byte.
 
-`Decoder` sniffs the framing once for a connection (protocol section 1). Too long messages are skipped and reported,
-so that one of them does not end the conversation; a broken header block does, because there is no way to resync.
+Frames of a WebSocket are written here too, because a server's are a few bytes before the body (RFC 6455 section 5.2);
+reading them is the work of whoever did the handshake. `Decoder` sniffs the framing once for a connection (protocol
+section 1). Too long messages are skipped and reported, so that one of them does not end the conversation; a broken
+header block does, because there is no way to resync.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ class Framing(Enum):
     NEWLINE = "newline"
     HEADERS = "content-length"
     HTTP = "http"
+    WEBSOCKET = "websocket"
 
 
 class Oversized(msgspec.Struct, frozen=True):
@@ -43,15 +46,29 @@ def encode(framing: Framing, body: bytes) -> bytes:
     """The body as it goes on the wire."""
     if framing is Framing.NEWLINE:
         return body + b"\n"
+    if framing is Framing.WEBSOCKET:
+        return _text_frame_head(len(body)) + body
     return b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
+def _text_frame_head(size: int) -> bytes:
+    """The head of a whole, unmasked text frame of RFC 6455."""
+    if size < 126:
+        return bytes((0x81, size))
+    if size < 65_536:
+        return b"\x81\x7e" + size.to_bytes(2, "big")
+    return b"\x81\x7f" + size.to_bytes(8, "big")
+
+
 class Decoder:
-    """Feed it what the socket gave; it gives back whole messages in order."""
+    """Feed it what the socket gave; it gives back whole messages in order. `limit` may change between messages.
+
+    HTTP it only recognises: `take` gives what has come, and whoever speaks HTTP goes on from there.
+    """
 
     def __init__(self, limit: int, framing: Framing | None = None) -> None:
         self.framing = framing
-        self._limit = limit
+        self.limit = limit
         self._buffer = bytearray()
         self._skipping = 0
         self._head: bytes | None = None
@@ -62,6 +79,12 @@ class Decoder:
     def pending(self) -> int:
         """Bytes received that are no whole message yet."""
         return len(self._buffer)
+
+    def take(self) -> bytes:
+        """The bytes that are no whole message yet; they are forgotten here."""
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        return data
 
     def feed(self, data: bytes) -> list[Frame]:
         """Messages that are complete now. After a Broken nothing more comes."""
@@ -107,8 +130,8 @@ class Decoder:
         return frames
 
     def _line(self, piece: bytes, frames: list[Frame]) -> None:
-        if len(piece) > self._limit:
-            frames.append(Oversized(piece[:_HEAD], self._limit))
+        if len(piece) > self.limit:
+            frames.append(Oversized(piece[:_HEAD], self.limit))
         elif piece and not piece.isspace():
             frames.append(piece)
 
@@ -117,14 +140,14 @@ class Decoder:
         if self._head is not None:
             return
         self._buffer += piece
-        if len(self._buffer) > self._limit:
+        if len(self._buffer) > self.limit:
             self._head = bytes(self._buffer[:_HEAD])
             self._buffer.clear()
 
     def _finish(self, piece: bytes) -> Frame | None:
         if self._head is not None:
             head, self._head = self._head, None
-            return Oversized(head, self._limit)
+            return Oversized(head, self.limit)
         if self._buffer:
             piece = bytes(self._buffer) + piece
             self._buffer.clear()
@@ -144,7 +167,7 @@ class Decoder:
                 self._skipping -= drop
                 if self._skipping:
                     break
-                frames.append(Oversized(self._head or b"", self._limit))
+                frames.append(Oversized(self._head or b"", self.limit))
                 self._head = None
                 continue
             if self._length is None and not self._header_block(frames):
@@ -183,7 +206,7 @@ class Decoder:
     def _body(self, frames: list[Frame]) -> bool:
         """Take one body out of the buffer. False when more bytes are needed."""
         length = self._length or 0
-        if length > self._limit:
+        if length > self.limit:
             if len(self._buffer) < min(length, _HEAD):
                 return False
             self._head = bytes(self._buffer[:_HEAD])

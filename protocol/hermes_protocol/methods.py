@@ -137,6 +137,7 @@ class ConnectionRow(Wire, frozen=True):
     lagging: bool
     name: str = ""
     dialect: str = "native"
+    transport: str = "unix"
 
 
 class SessionCounts(Wire, frozen=True):

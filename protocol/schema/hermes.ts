@@ -644,6 +644,7 @@ export interface ConnectionRow {
   lagging: boolean;
   name?: string; // default ""
   dialect?: string; // default "native"
+  transport?: string; // default "unix"
 }
 
 export interface SessionCounts {

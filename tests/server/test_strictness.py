@@ -274,7 +274,7 @@ def test_what_cannot_be_followed_is_told_once_and_closed(tmp_path: Path, loop: s
 def test_http_gets_a_404_it_understands(tmp_path: Path) -> None:
     async def story() -> None:
         async with live(str(tmp_path)) as daemon:
-            said = await raw(daemon, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            said = await raw(daemon, b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
             assert said[0] == b"HTTP/1.1 404 Not Found\r\n"
 
     run(story())

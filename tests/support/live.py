@@ -24,6 +24,7 @@ from hermes_daemon.providers.scripted import Scripted
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.daemon import Daemon, Identity
 from hermes_daemon.server.engine_room import EngineRoom
+from hermes_daemon.server.entrance import UNIX
 from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native import table
 from hermes_daemon.store.sqlite import SqliteStore
@@ -310,7 +311,7 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: Connection(daemon, "unix"), sock=listener)
+    server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener)
     running = Live(daemon, path, home)
     try:
         await daemon.ready()

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from hermes_client.dialling import Target, open_wire
 from hermes_client.wire import Disconnected, Wire
 from hermes_protocol import PROTOCOL_VERSION
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.methods import Capabilities, Client, Hello, InitializeResult, Welcome
+from hermes_protocol.methods import Auth, Capabilities, Client, Hello, InitializeResult, Welcome
 
 T = TypeVar("T")
 State: TypeAlias = Literal["ready", "lost", "closed"]
-Dial: TypeAlias = Callable[[], Awaitable[str]]
+Dial: TypeAlias = Callable[[], Awaitable[Target]]
 NoteHandler: TypeAlias = Callable[[str, msgspec.Raw], None]
 StateHandler: TypeAlias = Callable[[State, str], None]
 
@@ -35,12 +37,15 @@ ADMISSION_DELAY = 0.5
 class Connection:
     """Made by `open`. `welcome` is what the daemon said of itself at the last (re)connect."""
 
-    def __init__(self, dial: Dial, hello: Hello, *, reconnect: bool = True) -> None:
+    def __init__(
+        self, dial: Dial, hello: Hello, *, reconnect: bool = True, context: ssl.SSLContext | None = None
+    ) -> None:
         self.hello = hello
         self.welcome: Welcome | None = None
         self.state: State = "lost"
         self.reason = ""
         self._dial = dial
+        self._context = context
         self._reconnect = reconnect
         self._wire: Wire | None = None
         self._ready = asyncio.Event()
@@ -57,18 +62,27 @@ class Connection:
         capabilities: Capabilities | None = None,
         profile: str | None = None,
         reconnect: bool = True,
+        token: str = "",
+        token_file: str = "",
+        context: ssl.SSLContext | None = None,
     ) -> Connection:
         """Connect and initialize.
 
-        `address` is the path of a daemon's socket; None finds the daemon of `profile` and starts it when there is
-        none, now and at every reconnect. Raises ConnectionError or OSError when the first attempt fails, ProtocolError
-        when the daemon refuses (kind `version_unsupported`: no common protocol version).
+        `address` is the path of a daemon's socket, or unix:/PATH, tcp://HOST:PORT, tls://HOST:PORT, ws://HOST:PORT or
+        wss://HOST:PORT; None finds the daemon of `profile` (or the one HERMES_DAEMON names) and starts it when there
+        is none, now and at every reconnect. Over the network a daemon wants its token: `token`, or the text of
+        `token_file`, read at every connect. `context` says whom TLS trusts; None trusts what this system does.
+
+        Raises ConnectionError or OSError when the first attempt fails, hermes_local.spawn.DaemonUnavailable for an
+        address of no known form, ProtocolError when the daemon refuses (kind `version_unsupported`: no common protocol
+        version; `auth_required`, `auth_failed`: the token).
         """
         who = client or Client()
         # The id must stay the same over reconnects: the daemon recognises its half-open predecessor by it.
         who = msgspec.structs.replace(who, id=who.id or str(uuid.uuid4()), name=who.name or "python")
         hello = Hello((PROTOCOL_VERSION,), who, capabilities or Capabilities(), takeover=True)
-        connection = cls(_dialer(address, profile), hello, reconnect=reconnect)
+        dial = _dialer(address, profile, token, token_file)
+        connection = cls(dial, hello, reconnect=reconnect, context=context)
         await connection._attempt()
         return connection
 
@@ -165,17 +179,19 @@ class Connection:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     async def _attempt(self) -> None:
-        path = await self._dial()
-        loop = asyncio.get_running_loop()
+        target = await self._dial()
         wire: Wire
-        _, wire = await loop.create_unix_connection(lambda: Wire(self._note, lambda why: self._lost(wire, why)), path)
+        wire = await open_wire(target, lambda: Wire(self._note, lambda why: self._lost(wire, why)), self._context)
         try:
-            params = {"hermes": self.hello}
+            hello = self.hello
+            if target.token:
+                hello = msgspec.structs.replace(hello, auth=Auth(target.token))
+            params = {"hermes": hello}
             raw = await asyncio.wait_for(wire.call("initialize", params), INITIALIZE_SECONDS)
             result = msgspec.json.decode(raw, type=InitializeResult)
         except TimeoutError:
             wire.close()
-            raise Disconnected(f"no answer to initialize within {INITIALIZE_SECONDS:g} s on {path}") from None
+            raise Disconnected(f"no answer to initialize within {INITIALIZE_SECONDS:g} s on {target.address}") from None
         except BaseException:
             wire.close()
             raise
@@ -206,8 +222,10 @@ class Connection:
                 await self._attempt()
                 return
             except ProtocolError as refused:
-                self._become("closed", refused.message)
-                return
+                if refused.kind not in ("draining", "overloaded"):  # over the network one may come while it leaves
+                    self._become("closed", refused.message)
+                    return
+                self._become("lost", refused.message)
             except Exception as failed:
                 # Whatever keeps the daemon from coming back (no socket yet, a start that failed, a full disk): say it
                 # and go on, until somebody closes.
@@ -227,16 +245,23 @@ class Connection:
             handler(state, reason)
 
 
-def _dialer(address: str | None, profile: str | None) -> Dial:
-    async def fixed() -> str:
-        return os.fspath(address or "")
+def _dialer(address: str | None, profile: str | None, token: str, token_file: str) -> Dial:
+    async def fixed() -> Target:
+        return Target(os.fspath(address or ""), token or await asyncio.to_thread(_token_in, token_file))
 
-    async def found() -> str:
+    async def found() -> Target:
         from hermes_client.start import find_or_start  # only who starts daemons pays for what that imports
 
         return await find_or_start(profile)
 
     return found if address is None else fixed
+
+
+def _token_in(path: str) -> str:
+    if not path:
+        return ""
+    with open(path, encoding="ascii", errors="replace") as file:
+        return file.read().strip()
 
 
 def _passes(refused: ProtocolError) -> bool:

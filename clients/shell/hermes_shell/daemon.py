@@ -12,7 +12,14 @@ from typing import Any
 from hermes_local import __version__, locks, state_file
 from hermes_local.address import Address
 from hermes_local.connection import ConnectionLost, RpcError
-from hermes_local.spawn import EXIT_NOT_RUNNING, EXIT_TRY_AGAIN, DaemonUnavailable, connect, connect_or_start
+from hermes_local.spawn import (
+    EXIT_NOT_RUNNING,
+    EXIT_REFUSED,
+    EXIT_TRY_AGAIN,
+    DaemonUnavailable,
+    connect,
+    connect_or_start,
+)
 from hermes_shell.failures import Failed
 from hermes_shell.table import print_table
 
@@ -29,6 +36,7 @@ FOLLOW_S = 0.2
 
 def start(given: Given, address: Address) -> int:
     """Start the daemon, or say that it runs."""
+    _only_here(address, "start")
     running = locks.is_locked(address.lock_path)
     with connect_or_start(address, NAME) as connection:
         status = connection.request("hermes/daemon/status", {}, REQUEST_S)
@@ -48,6 +56,7 @@ def restart(given: Given, address: Address) -> int:
 
 
 def _stop(address: Address, *, now: bool, restart: bool) -> int:
+    _only_here(address, "restart" if restart else "stop")
     if not locks.is_locked(address.lock_path):
         print("not running", file=sys.stderr)
         return EXIT_NOT_RUNNING
@@ -102,6 +111,13 @@ def _free(address: Address, seconds: float) -> bool:
     return True
 
 
+def _only_here(address: Address, verb: str) -> None:
+    if address.daemon_url:
+        raise Failed(
+            f"`hermes daemon {verb}` is for this user's own daemon, not for {address.daemon_url}", EXIT_REFUSED
+        )
+
+
 def status(given: Given, address: Address) -> int:
     """What the daemon says of itself; exit code 3 when none runs."""
     try:
@@ -111,7 +127,11 @@ def status(given: Given, address: Address) -> int:
         if error.exit_code != EXIT_NOT_RUNNING:
             raise
         if given["json"]:
-            print(json.dumps({"running": False, "home": address.home, "socket": address.socket_path}))
+            print(
+                json.dumps(
+                    {"running": False, "home": address.home, "socket": address.daemon_url or address.socket_path}
+                )
+            )
         else:
             print("not running")
         return EXIT_NOT_RUNNING
@@ -121,12 +141,18 @@ def status(given: Given, address: Address) -> int:
     for label, value in _described(found, address):
         print(f"{label:12} {value}")
     rows = [
-        (row.get("name") or row["client"], row["role"], row.get("dialect", "native"), row.get("queueBytes", 0))
+        (
+            row.get("name") or row["client"],
+            row["role"],
+            row.get("dialect", "native"),
+            row.get("transport", "unix"),
+            row.get("queueBytes", 0),
+        )
         for row in found.get("connections", ())
     ]
     if rows:
         print()
-        print_table(("CLIENT", "ROLE", "DIALECT", "QUEUED BYTES"), rows)
+        print_table(("CLIENT", "ROLE", "DIALECT", "OVER", "QUEUED BYTES"), rows)
     return 0
 
 
@@ -161,6 +187,7 @@ def _skew(found: Given) -> str:
 
 def logs(given: Given, address: Address) -> int:
     """The end of the log file, and with --follow what comes; works without a daemon."""
+    _only_here(address, "logs")
     path, wanted = address.log_path, int(given["lines"] or 50)
     try:
         file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115 (replaced when the log rotates)

@@ -92,7 +92,7 @@ def overview(family: str = "") -> str:
     commands = [command for command in all_commands() if not family or command.name.split()[0] == family]
     rows = [(" ".join((command.name, *command.arguments)), command.help) for command in commands]
     width = max(len(left) for left, _ in rows)
-    lines = [f"usage: hermes [-p PROFILE] {family or 'COMMAND'} …", ""]
+    lines = [f"usage: hermes [-p PROFILE] [--daemon URL [--token-file FILE]] {family or 'COMMAND'} …", ""]
     lines += [f"  {left:{width}}  {text}" for left, text in rows]
     lines += ["", "Without a command on a terminal: hermes chat. `hermes COMMAND --help` shows a command's options."]
     return "\n".join(lines)

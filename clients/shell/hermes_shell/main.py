@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_closed()
     try:
+        words = _elsewhere(words)
         profile, words = _profile(words)
         return _run(words, profile)
     except KeyboardInterrupt:
@@ -46,6 +47,36 @@ def _open_closed() -> None:
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (lives as long as the process)
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+# `--daemon URL` and `--token-file FILE` stand anywhere on the line. They become the variables that say the same, so
+# that whatever this command starts talks to the same daemon.
+ELSEWHERE = {"--daemon": ("HERMES_DAEMON", "URL"), "--token-file": ("HERMES_DAEMON_TOKEN_FILE", "FILE")}
+
+
+def _elsewhere(words: list[str]) -> list[str]:
+    """The words without the options that name a daemon by its URL."""
+    if not any(word.startswith(tuple(ELSEWHERE)) for word in words):
+        return words
+    left: list[str] = []
+    rest = list(reversed(words))
+    while rest:
+        word = rest.pop()
+        if word == "--":
+            return [*left, word, *reversed(rest)]
+        name, equals, value = word.partition("=")
+        if name not in ELSEWHERE:
+            left.append(word)
+            continue
+        variable, what = ELSEWHERE[name]
+        if not equals:
+            value = rest.pop() if rest else ""
+        if not value:
+            from hermes_local.arguments import UsageError
+
+            raise UsageError(f"{name} needs {what} after it")
+        os.environ[variable] = value
+    return left
 
 
 def _profile(words: list[str]) -> tuple[str | None, list[str]]:

@@ -12,6 +12,8 @@ Made from the tables that the parser reads: `python -m hermes_shell.reference > 
 
 `hermes` is the people's command, `hermes-daemon` the daemon's own. `-p PROFILE` may stand before or after the
 command; HERMES_PROFILE says the same for a whole shell. Without a command, on a terminal, `hermes` is `hermes chat`.
+`--daemon URL` and `--token-file FILE` may stand there too: they name a daemon that is reached over the network
+([howto/remote.md](../howto/remote.md)) and is never started from here.
 
 ## Exit codes
 
@@ -34,6 +36,9 @@ command; HERMES_PROFILE says the same for a whole shell. Without a command, on a
 |---|---|
 | HERMES_HOME | the home: configuration, sessions, logs; else the user's data folder of `hermes-daemon` |
 | HERMES_PROFILE | the profile, `default` for the home itself |
+| HERMES_DAEMON | the URL of the daemon to use, as `--daemon` |
+| HERMES_DAEMON_TOKEN_FILE | the file of its token, as `--token-file` |
+| SSL_CERT_FILE | certificates (PEM) that a client trusts at `tls://` and `wss://`, instead of the system's |
 | XDG_RUNTIME_DIR | where socket, lock and state file lie (in a folder `hermes-daemon`), if it is private |
 | XDG_DATA_HOME | where the home lies without HERMES_HOME |
 | NO_COLOR | no colour on a terminal either |
@@ -47,6 +52,7 @@ DAEMON = """\
 | command | |
 |---|---|
 | `hermes-daemon serve [--foreground]` | serve the clients of one home until stopped or idle |
+| `hermes-daemon serve --listen URLS [--allow-remote] [--tls-cert FILE] [--tls-key FILE]` | on the network too |
 | `hermes-daemon stdio [--private]` | the protocol on standard input and output; `--private`: by a daemon of its own |
 | `hermes-daemon schema [--format jsonschema\\|openrpc] [--out DIR]` | the protocol's schema |
 | `hermes-daemon config get\\|set\\|unset\\|path\\|validate` | the configuration without a daemon |
