@@ -9,16 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.branch_victim import ITEMS
 from tests.support.store_rows import open_store
 
 KILLS = 24
 
 
-def killed_after(path: Path, acknowledgements: int, lag: int) -> int:
+def killed_after(path: Path, acknowledgements: int, lag: int, victim_module: str = "store_victim") -> int:
     """Run the victim, kill -9 it some instructions after that many answers, and return the last one it gave."""
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "protocol")])}
-    command = [sys.executable, "-m", "tests.support.store_victim", str(path)]
+    command = [sys.executable, "-m", f"tests.support.{victim_module}", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, env=environment) as victim:
         try:
             numbers = [int(victim.stdout.readline()) for _ in range(acknowledgements)]
@@ -47,4 +48,26 @@ def test_whatever_was_acknowledged_before_a_kill_is_there_and_whole(tmp_path: Pa
         assert row is not None
         assert row.ceiling == newest
         assert store.search(f"{newest} ", limit=3)[0].item_id == f"i{newest}"
+        asyncio.run(store.close())
+
+
+def test_a_kill_leaves_no_half_of_a_fork_or_of_a_rewind(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    chance = random.Random(20260302)
+    whole = [f"i{number}" for number in range(ITEMS)]
+    for _ in range(KILLS // 2):
+        acknowledged = killed_after(path, chance.randint(1, 40), chance.randint(0, 3000), "branch_victim")
+        store = open_store(path)
+        assert store.warnings == ()
+        forks = {row.session_id for row in store.sessions(limit=100_000).rows} - {"s1"}
+        assert f"f{acknowledged}" in forks
+        for fork in forks:
+            items = [row.item.item_id for row in store.items(fork, limit=ITEMS).rows]
+            numbers = [row.seq for row in store.events(fork, 0, 9)]
+            found = (items, len(store.messages(fork)), numbers)
+            assert found in ((whole, ITEMS, [2]), (["i0"], 1, [2, 3]))
+        taken_back = store.items(f"f{acknowledged}", limit=ITEMS).rows
+        assert [row.item.item_id for row in taken_back] == ["i0"]
+        assert len(store.messages("s1")) == ITEMS
+        assert {hit.session_id for hit in store.search(f'"words {ITEMS - 1}"', limit=100_000)} >= {"s1"}
         asyncio.run(store.close())
