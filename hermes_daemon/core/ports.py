@@ -133,7 +133,10 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One provider call. `messages` obey the laws of core.history; `system` is apart."""
+    """One provider call. `messages` obey the laws of core.history; `system` is apart.
+
+    `extra_body` and `extra_headers` are what middleware adds: a provider merges them into what it sends.
+    """
 
     model: str
     system: str
@@ -143,6 +146,8 @@ class Request(msgspec.Struct, frozen=True):
     temperature: float | None = None
     thinking: str | None = None
     session_id: str = ""
+    extra_body: dict[str, Any] = {}
+    extra_headers: dict[str, str] = {}
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -361,6 +366,29 @@ class Tools(Protocol):
     def all(self) -> Sequence[Tool]: ...
 
     def get(self, name: str) -> Tool | None: ...
+
+
+# --- what guests may ask ----------------------------------------------------------------------------------------------
+
+
+class Host(Protocol):
+    """What plugins and tools may ask of the engine."""
+
+    async def dispatch_tool(self, session_id: str, name: str, args: dict[str, Any]) -> ToolOutcome:
+        """Run a tool as the session's model would: with policy, approval, and the session's toolsets."""
+        ...
+
+    async def inject_message(self, session_id: str, text: str, who: str) -> str:
+        """Submit text to a session in the name of a plugin; the turn it starts or joins."""
+        ...
+
+    def cancel_model_call(self, session_id: str, reason: str) -> bool:
+        """Break off the model call that runs; False when none does. Completed work stays."""
+        ...
+
+    def set_turn_reasoning(self, session_id: str, effort: str, reason: str) -> str:
+        """Set the reasoning effort of the running turn; "" when it is taken, else why not."""
+        ...
 
 
 # --- storage ----------------------------------------------------------------------------------------------------------

@@ -132,7 +132,6 @@ class Runner:
         try:
             await self._tell_problems()
             await self.session.begin(self.report)
-            await self.observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
             while not self.over:
                 fact = await self._inbox.get()
