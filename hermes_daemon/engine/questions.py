@@ -244,14 +244,18 @@ class Questions:
 
     async def _resolve(self, question: OpenQuestion, resolution: Resolution) -> None:
         """End it without an answer. What was answered of a clarify is kept."""
-        row, before = question.row, list[Draft]()
+        row, before, kept = question.row, list[Draft](), question.statuses
         if question.claimed is None and resolution.outcome == "timeout":
             for one in [one for one in question.statuses.values() if one.status == "open"]:
-                question.statuses[one.id] = QuestionStatus(one.id, "timed_out")
+                question.statuses = question.statuses | {one.id: QuestionStatus(one.id, "timed_out")}
                 before.append(Draft(RequestAnswered(row.request_id, one.id, "timed_out"), row.turn_id, row.item_id))
         resolution = msgspec.structs.replace(resolution, answers=tuple(question.statuses.values()))
         self._claim(question, resolution)
-        await self._settle(question, resolution, lambda _: (), None, before)
+        try:
+            await self._settle(question, resolution, lambda _: (), None, before)
+        except StorageError:
+            question.statuses = kept
+            raise
 
     def _claim(self, question: OpenQuestion, resolution: Resolution) -> None:
         """Compare and set: the first to come here wins."""
