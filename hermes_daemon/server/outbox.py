@@ -82,8 +82,15 @@ class Subscription:
             self._event(event)
 
     def when_sent(self, then: Callable[[], None]) -> None:
-        """Call `then` when what is queued now has left for the socket."""
-        self._outbox.when_sent(then)
+        """Call `then` when what this subscription was told so far has left for the socket."""
+
+        def sent() -> None:
+            if self._held is not None and not self.dead:
+                self._outbox.when_sent(sent)  # it has not even begun
+            else:
+                then()
+
+        self._outbox.when_sent(sent)
 
     def flush(self) -> None:
         """Hand the merged run on."""
