@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from hermes_daemon.core.records import (
+    BlobRow,
     EventRow,
     ItemRow,
     Op,
@@ -114,6 +115,16 @@ class Configuration(Protocol):
 
     def freshen(self) -> Reload | None:
         """`reload` when a file was changed since the last reading, else None."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Where config.yaml is, or would be."""
+        ...
+
+    def set(self, path: str, value: Any) -> Reload:
+        """Write one value, None to take it out, and read everything again. Refused with nothing written when the
+        result would be no valid configuration."""
         ...
 
     def get(self, path: str = "") -> tuple[Any, str]:
@@ -443,6 +454,10 @@ class Store(Protocol):
 
     def events(self, session_id: str, after: int, limit: int) -> tuple[EventRow, ...]: ...
 
+    def event_bytes(self, session_id: str, after: int) -> int:
+        """Bytes of the data of the events behind this number."""
+        ...
+
     def event_range(self, session_id: str) -> tuple[int, int]:
         """(oldest retained seq, newest seq), (0, 0) when there is none."""
         ...
@@ -467,6 +482,20 @@ class Store(Protocol):
 
     def blob(self, blob_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:
         """(bytes from offset, total size), or None for an unknown blob."""
+        ...
+
+    def blob_row(self, blob_id: str) -> BlobRow | None: ...
+
+    def blob_held(self, session_id: str, blob_id: str) -> bool:
+        """Whether the session made the blob or has an item that speaks of it."""
+        ...
+
+    def blob_bytes(self, session_id: str) -> int:
+        """Bytes of all blobs that the session made."""
+        ...
+
+    def items_behind(self, session_id: str, item_id: str | None) -> int:
+        """How many items, open ones too, stand behind this one; all for None. KeyError when it is unknown."""
         ...
 
     def counts(self) -> dict[str, int]:

@@ -120,6 +120,7 @@ class DatabaseSettings(Section, frozen=True):
     retain_events: Positive = 10_000
     retain_days: Positive = 7
     receipt_hours: Positive = 24
+    session_blob_bytes: Positive = 1_073_741_824
 
 
 class LoggingSettings(Section, frozen=True):

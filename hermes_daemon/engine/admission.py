@@ -21,7 +21,7 @@ from hermes_daemon.engine.mailbox import PATIENCE
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session_row import title_of
 from hermes_daemon.engine.turn_queue import TurnQueue
-from hermes_protocol.content import By, InputBlock, Message, input_parts, input_text
+from hermes_protocol.content import By, InputBlock, Message, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
     ItemCompleted,
@@ -125,6 +125,7 @@ class Admission:
         self._expect_open()
         if not blocks:
             raise ProtocolError("invalid_params", "$.input: expected at least one block", path="$.input")
+        self._session.expect_blobs(blocks)
         if not 0 <= by.depth <= MOST_DEPTH:
             text = f"$.depth: {by.depth} agents stand between a person and this input; at most {MOST_DEPTH} may"
             raise ProtocolError("permission_denied", text, depth=by.depth, limit=MOST_DEPTH)
@@ -196,7 +197,7 @@ class Admission:
             text=input_text(blocks),
             by=by,
         )
-        message = Message("user", input_parts(blocks), item_id=item.item_id)
+        message = Message("user", session.parts_of(blocks), item_id=item.item_id)
         row = session.touched(title=session.row.title or title_of(item.text))
         # The text comes with the end: a message of megabytes is not sent twice in one breath.
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None, input=(), text="")

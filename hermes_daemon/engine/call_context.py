@@ -41,6 +41,7 @@ class CallContext:
         self._runner = runner
         self._growing = growing
         self._lines = LineRedactor(self.redact)
+        self._bytes = self._told = 0
 
     def redact(self, text: str) -> str:
         """The text without credentials, and without the secrets that people gave to this call."""
@@ -95,9 +96,15 @@ class CallContext:
     # --- output ---
 
     def progress(self, text: str) -> None:
-        """Show more output. Past the inline limit nothing more is streamed: the result holds head and tail."""
+        """Show more output. Past the inline limit nothing more is streamed, only how many bytes there are, each time
+        these are a quarter more: the result holds head, tail and a blob."""
+        self._bytes += len(text.encode("utf-8", "replace"))
         if self._listened and (shown := self._lines.feed(text)):
-            self._growing.say(shown)
+            self._growing.say(shown[: MAX_INLINE - self._growing.length])
+        past = self._growing.length >= MAX_INLINE and not self._runner.over
+        if past and self._bytes > self._told + self._told // 4:
+            self._told = self._bytes
+            self._growing.count(self._bytes)
 
     def finish(self) -> None:
         """Show what was held back because its line was not finished."""

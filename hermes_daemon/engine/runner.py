@@ -25,7 +25,7 @@ from hermes_daemon.engine.shown import without_secrets
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.styles import decide, observe, transform
-from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_parts, input_text
+from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_text
 from hermes_protocol.events import (
     AnyItem,
     Failure,
@@ -101,7 +101,7 @@ class Runner:
         self.depth = max(self.depth, entry.by.depth)
         item_id = new_id("item")
         self._steers[item_id] = entry
-        self._inbox.put_nowait(Steered(Message("user", input_parts(entry.input), item_id=item_id)))
+        self._inbox.put_nowait(Steered(Message("user", self.session.parts_of(entry.input), item_id=item_id)))
 
     def drop(self, texts: tuple[str, ...]) -> None:
         """The queue was cleared, with the steering that no model call has taken yet."""

@@ -31,9 +31,10 @@ from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.questions import Questions
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session_row import expect_policy, summary_of, with_option
+from hermes_daemon.engine.uploads import Uploads, check_blobs, parts_of
 from hermes_daemon.middleware.registry import Link, Registry
 from hermes_daemon.middleware.styles import Report, transform
-from hermes_protocol.content import By, Message, Usage
+from hermes_protocol.content import By, InputBlock, Message, Part, Usage
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
     EventData,
@@ -43,6 +44,9 @@ from hermes_protocol.events import (
     SessionUpdated,
 )
 from hermes_protocol.methods import (
+    ArchiveParams,
+    BlobCreateParams,
+    BlobCreateResult,
     GetResult,
     RenameParams,
     SetOptionParams,
@@ -75,6 +79,7 @@ class Session:
         self.told: set[str] = set()
         self.subscribers: dict[str, Subscriber] = {}
         self.compacting = False
+        self.uploads = Uploads()
         self._changed = changed
         self._history: list[Message] | None = None
         self._begun = False
@@ -214,6 +219,18 @@ class Session:
 
         return await self.mailbox.once("hermes/session/rename", params, params.key, GetResult, work)
 
+    async def archive(self, params: ArchiveParams) -> GetResult:
+        """Put the session away or take it out again. It keeps its place in lists and its revision."""
+
+        async def work(receipt: Callable[[GetResult], tuple[Op, ...]]) -> GetResult:
+            row = msgspec.structs.replace(self.row, archived=params.archived)
+            updated = SessionUpdated(self.summary(row))
+            await self._put_row(row, updated, lambda seq: receipt(self.describe(row, seq)))
+            self.tell_changed()
+            return self.describe()
+
+        return await self.mailbox.once("hermes/session/archive", params, params.key, GetResult, work)
+
     async def _put_row(self, row: SessionRow, event: EventData, ops: Callable[[int], tuple[Op, ...]]) -> int:
         """Change the row and tell everybody. The caller holds the lock.
 
@@ -227,6 +244,18 @@ class Session:
         except StorageError:
             self.row = before
             raise
+
+    async def add_blob(self, params: BlobCreateParams) -> BlobCreateResult:
+        """A piece of a big input; see Uploads.add for the errors."""
+        return await self.mailbox.exclusively(lambda: self.uploads.add(self, params))
+
+    def expect_blobs(self, blocks: tuple[InputBlock, ...]) -> None:
+        """blob_not_found, invalid_params or too_large for blocks that name a blob they cannot have."""
+        check_blobs(self.parts.store, self.session_id, blocks)
+
+    def parts_of(self, blocks: tuple[InputBlock, ...]) -> tuple[Part, ...]:
+        """The message parts that a model reads for an input."""
+        return parts_of(self.parts.store, blocks)
 
     def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
         """The row after a turn that used so much. The caller holds the lock."""

@@ -8,6 +8,8 @@ import msgspec
 
 from hermes_daemon.core.records import SessionRow
 from hermes_daemon.core.settings import Settings
+from hermes_daemon.engine.feed import LEASE
+from hermes_daemon.engine.identity import new_id
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import SessionSummary
 from hermes_protocol.methods import SessionOptions
@@ -28,6 +30,25 @@ def summary_of(row: SessionRow, model: str) -> SessionSummary:
         occupancy_pct=row.occupancy_pct,
         archived=row.archived,
         parent=row.parent,
+    )
+
+
+def forked(parent: SessionRow, title: str | None, now: str) -> SessionRow:
+    """The row of a session that goes on from another one: place, options and environment are the same."""
+    if title is None:
+        title = f"{parent.title} (fork)" if parent.title else ""
+    return SessionRow(
+        session_id=new_id("s"),
+        epoch=new_id("e"),
+        cwd=parent.cwd,
+        created_at=now,
+        updated_at=now,
+        title=title.strip(),
+        model=parent.model,
+        options=parent.options,
+        env=parent.env,
+        parent=parent.session_id,
+        ceiling=LEASE,
     )
 
 

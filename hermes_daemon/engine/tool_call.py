@@ -7,6 +7,7 @@ arguments -> around tool_execution -> post_tool_call -> post_tool_call_settled -
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -286,10 +287,14 @@ class _Call:
         data = text.encode("utf-8", "replace")
         if len(data) <= MAX_INLINE:
             return Output(text=text)
-        blob = BlobRef(new_id("blob"), len(data), text.count("\n") + 1)
-        put = PutBlob(blob_id=blob.id, session_id=self._session.session_id, data=data)
-        self._runner.keep(put)
         head, tail = clip(text, MAX_INLINE // 4)
+        session_id, limit = self._session.session_id, self._parts.settings().database.session_blob_bytes
+        if self._parts.store.blob_bytes(session_id) + len(data) > limit:
+            said = f"\n[{len(data):,} bytes; the middle was not kept: the session's blobs are over {limit:,} bytes]\n"
+            return Output(head=head + said, tail=tail)
+        blob = BlobRef(new_id("blob"), len(data), text.count("\n") + 1, hashlib.sha256(data).hexdigest())
+        put = PutBlob(blob_id=blob.id, session_id=session_id, data=data, at=self._parts.clock.now())
+        self._runner.keep(put)
         return Output(head=head, tail=tail, blob=blob)
 
 

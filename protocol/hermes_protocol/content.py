@@ -131,12 +131,14 @@ class FileRange(Wire, frozen=True):
 
 
 class FileBlock(Wire, tag="file", tag_field="type", frozen=True):
-    """A file the user points at: `path` or `uri`, with an optional range and the text the client sees."""
+    """A file the user points at: `path` or `uri`, with an optional range and the text the client sees, given as
+    `text` or as the `blobId` of a text blob."""
 
     path: str | None = None
     uri: str | None = None
     range: FileRange | None = None
     text: str | None = None
+    blob_id: str | None = None
 
 
 InputBlock: TypeAlias = TextBlock | ImageBlock | FileBlock

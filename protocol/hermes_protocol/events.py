@@ -283,10 +283,21 @@ class CompactionEnded(EventData, frozen=True):
 
 
 class SessionRewound(EventData, frozen=True):
+    """What stood behind `lastItemId` is gone, `removed` items; without it everything. `toItemId` is what was asked
+    for: the same item, or the user message behind it."""
+
     KIND: ClassVar[str] = "session.rewound"
     to_item_id: str
     removed: int
     rev: int
+    last_item_id: str | None = None
+
+
+class SessionDeleted(EventData, frozen=True):
+    """The last event of a session. It is in no journal: that went with the session."""
+
+    KIND: ClassVar[str] = "session.deleted"
+    by: By | None = None
 
 
 class TurnQueued(EventData, frozen=True):
@@ -461,6 +472,7 @@ KINDS: dict[str, type[EventData]] = {
         CompactionDelta,
         CompactionEnded,
         SessionRewound,
+        SessionDeleted,
         SessionError,
         TurnQueued,
         TurnStarted,

@@ -773,6 +773,10 @@ METHODS: dict[str, Method] = {
     "hermes/session/wait": Method(WaitParams, WaitResult),
     "hermes/session/setOption": Method(SetOptionParams, SetOptionResult, "session", True),
     "hermes/session/rename": Method(RenameParams, GetResult, "session", True),
+    "hermes/session/archive": Method(ArchiveParams, GetResult, "session", True),
+    "hermes/session/events": Method(EventsParams, EventsResult),
+    "hermes/session/fork": Method(ForkParams, CreateResult, "session", True),
+    "hermes/session/rewind": Method(RewindParams, RewindResult, "session", True),
     "hermes/session/delete": Method(DeleteParams, Empty, "session", True),
     "hermes/session/search": Method(SearchParams, SearchResult),
     "hermes/session/register": Method(RegisterParams, RegisterResult, "session"),
@@ -788,10 +792,12 @@ METHODS: dict[str, Method] = {
     "hermes/request/answer": Method(AnswerParams, AnswerResult, "session", True),
     "hermes/tool/list": Method(ToolListParams, ToolListResult),
     "hermes/middleware/list": Method(ToolListParams, MiddlewareListResult),
+    "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session"),
     "hermes/blob/read": Method(BlobReadParams, BlobReadResult),
     "hermes/models/list": Method(ModelsParams, ModelsResult),
     "hermes/usage/get": Method(UsageParams, UsageResult),
     "hermes/config/get": Method(ConfigGetParams, ConfigGetResult),
+    "hermes/config/set": Method(ConfigSetParams, ConfigSetResult, "free", True),
 }
 
 NOTIFICATIONS: dict[str, type] = {

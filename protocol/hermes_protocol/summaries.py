@@ -21,6 +21,10 @@ METHOD_SUMMARIES: dict[str, str] = {
     "hermes/session/wait": "Answered when the session is idle, a turn has ended or a sequence number is reached.",
     "hermes/session/setOption": "Change one option of a session for every client.",
     "hermes/session/rename": "Give a session another title.",
+    "hermes/session/archive": "Put a session away, or take it out again; lists show it only when asked.",
+    "hermes/session/events": "The journal of a session in pages, for clients that pull.",
+    "hermes/session/fork": "A new session with the conversation of another, up to an item.",
+    "hermes/session/rewind": "Take back what came after an item; files are not touched.",
     "hermes/session/delete": "Delete a session and its content; the id is never used again.",
     "hermes/session/search": "Full-text search over the messages of all sessions.",
     "hermes/session/register": "Tools that this connection runs for the session.",
@@ -36,10 +40,12 @@ METHOD_SUMMARIES: dict[str, str] = {
     "hermes/request/answer": "Answer a question. The first valid answer wins; a later one is told who was first.",
     "hermes/tool/list": "Tools with their source and state.",
     "hermes/middleware/list": "What is registered at which point of a turn, in order.",
+    "hermes/blob/create": "Bring a big input in pieces, for `blobId` in input blocks.",
     "hermes/blob/read": "A page of a big output.",
     "hermes/models/list": "Models that a session can use, and whether they can be reached.",
     "hermes/usage/get": "Tokens and cost of one session or of all.",
     "hermes/config/get": "A setting in force and where it comes from.",
+    "hermes/config/set": "Change a setting in config.yaml, keeping its comments.",
 }
 
 NOTIFICATION_SUMMARIES: dict[str, str] = {

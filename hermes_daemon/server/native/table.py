@@ -23,6 +23,10 @@ HANDLERS: dict[str, Handler] = {
     "hermes/session/wait": sessions.wait,
     "hermes/session/setOption": sessions.set_option,
     "hermes/session/rename": sessions.rename,
+    "hermes/session/archive": sessions.archive,
+    "hermes/session/events": sessions.events,
+    "hermes/session/fork": sessions.fork,
+    "hermes/session/rewind": sessions.rewind,
     "hermes/session/delete": sessions.delete,
     "hermes/session/search": sessions.search,
     "hermes/session/register": turns.register,
@@ -41,6 +45,8 @@ HANDLERS: dict[str, Handler] = {
     "hermes/middleware/list": daemon.middleware,
     "hermes/models/list": daemon.models,
     "hermes/config/get": daemon.config_get,
+    "hermes/config/set": daemon.config_set,
+    "hermes/blob/create": daemon.blob_create,
     "hermes/blob/read": daemon.blob_read,
 }
 
