@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from hermes_daemon.core.ports import Clock, StorageError, Store
 from hermes_daemon.core.records import CloseRequest, Op, PutRequest, RequestRow
 from hermes_daemon.engine.answers import Resolution, clarified, resolution_of
+from hermes_daemon.engine.attendance import Attendance, Watcher, all_declined
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import Feed
 from hermes_daemon.engine.identity import new_id
@@ -39,24 +40,6 @@ ANSWER_PATIENCE: Final = 2.0
 Receipt = Callable[[AnswerResult], Sequence[Op]]
 
 
-class Watcher(Protocol):
-    """Somebody who follows the session."""
-
-    @property
-    def can_answer(self) -> frozenset[str]:
-        """The kinds of questions it may answer: none for observers."""
-        ...
-
-    @property
-    def tells_seen(self) -> bool:
-        """True for a client that says when a question is on a screen."""
-        ...
-
-    def when_sent(self, then: Callable[[], None]) -> None:
-        """Call `then` when what it was told so far has left for its socket."""
-        ...
-
-
 def denied_by_policy(_: str) -> Resolution:
     """What every policy but `wait` says, unless a named rule knows better."""
     return Resolution("policy")
@@ -73,7 +56,7 @@ class Questions:
         self._feed = feed
         self._store = store
         self._clock = clock
-        self._watchers = watchers
+        self._attendance = Attendance(watchers)
         self._resolved = resolved
         self._changed = changed
         self._measured = measured
@@ -205,8 +188,8 @@ class Questions:
 
     async def _decline(self, question: OpenQuestion, connection_id: str, by: By, receipt: Receipt) -> AnswerResult:
         question.declined.add(connection_id)
-        if not self._there(question):
-            return await self._answered(question, self._all_declined(question, by), receipt)
+        if not self._attendance.there(question):
+            return await self._answered(question, all_declined(question, by), receipt)
         result = AnswerResult("accepted", self._feed.head, "declined")
         self._consider(question)
         ops = receipt(result)
@@ -214,27 +197,12 @@ class Questions:
             await self._store.write(*ops, patience=ANSWER_PATIENCE)
         return result
 
-    def _all_declined(self, question: OpenQuestion, by: By | None = None) -> Resolution:
-        """A client's own tool was declined by the only one who could run it; else it is as if nobody was there."""
-        return Resolution("declined", by) if question.row.kind == "clientTool" else Resolution("policy")
-
     def _raise_gone(self, request_id: str, question: OpenQuestion | None) -> None:
         if question is not None and question.claimed is not None:
             raise already(question.claimed.outcome, question.claimed.by)
         raise self._resolved.gone(request_id)
 
     # --- who is there ---
-
-    def _audience(self, question: OpenQuestion) -> dict[str, Watcher]:
-        row = question.row
-        watchers = self._watchers()
-        if row.connection_id is not None:
-            return {name: watcher for name, watcher in watchers.items() if name == row.connection_id}
-        return {name: watcher for name, watcher in watchers.items() if row.kind in watcher.can_answer}
-
-    def _there(self, question: OpenQuestion) -> dict[str, Watcher]:
-        audience = self._audience(question)
-        return {name: watcher for name, watcher in audience.items() if name not in question.declined}
 
     def seen(self, request_id: str, connection_id: str, by: By) -> None:
         """A client shows the question to somebody. Saying so again is no news."""
@@ -245,14 +213,7 @@ class Questions:
             question.seen.add(by.client_id)
             row = question.row
             self._background(self._tell(Draft(RequestSeen(request_id, by), row.turn_id, row.item_id)))
-        if connection_id in self._there(question):
-            question.started = True
-            self._consider(question)
-
-    def _sent(self, question: OpenQuestion, connection_id: str) -> None:
-        """The question reached the socket of a client that does not tell what it shows."""
-        question.sent_to.discard(connection_id)
-        if question.claimed is None and connection_id in self._there(question):
+        if connection_id in self._attendance.there(question):
             question.started = True
             self._consider(question)
 
@@ -265,33 +226,13 @@ class Questions:
         """Bring clock and policy in line with who is there now."""
         if question.claimed is not None or not question.announced:
             return
-        audience, there = self._audience(question), self._there(question)
-        if there and not question.started:
-            self._await_sight(question, there)
-        elif there and not question.running:
-            question.start_clock()
-            self._tell_clock(question)
-        elif not there and question.running:
-            question.stop_clock()
-            self._tell_clock(question)
-        if audience and not there:
-            self._background(self._resolve(question, self._all_declined(question)))
-        elif not audience and question.row.kind == "clientTool":
-            self._background(self._resolve(question, Resolution("lost")))
-        elif not audience and self.unattended != "wait":
-            self._background(self._resolve(question, question.policy(self.unattended)))
-
-    def _await_sight(self, question: OpenQuestion, there: Mapping[str, Watcher]) -> None:
-        shown = question.row.kind != "clientTool"  # a tool runs, nobody looks at it
-        for name, watcher in there.items():
-            if name not in question.sent_to and not (shown and watcher.tells_seen):
-                question.sent_to.add(name)
-                watcher.when_sent(lambda name=name: self._sent(question, name))  # type: ignore[misc]
-
-    def _tell_clock(self, question: OpenQuestion) -> None:
-        row = question.row
-        data = RequestClock(row.request_id, question.running, question.remaining_ms)
-        self._background(self._tell(Draft(data, row.turn_id, row.item_id)))
+        if self._attendance.set_clock(question, lambda: self._consider(question)):
+            row = question.row
+            data = RequestClock(row.request_id, question.running, question.remaining_ms)
+            self._background(self._tell(Draft(data, row.turn_id, row.item_id)))
+        end = self._attendance.end(question, self.unattended)
+        if end is not None:
+            self._background(self._resolve(question, end))
 
     async def _tell(self, draft: Draft) -> None:
         await self._feed.commit([draft], durable=False)
@@ -305,14 +246,18 @@ class Questions:
 
     async def _resolve(self, question: OpenQuestion, resolution: Resolution) -> None:
         """End it without an answer. What was answered of a clarify is kept."""
-        row, before = question.row, list[Draft]()
+        row, before, kept = question.row, list[Draft](), question.statuses
         if question.claimed is None and resolution.outcome == "timeout":
             for one in [one for one in question.statuses.values() if one.status == "open"]:
-                question.statuses[one.id] = QuestionStatus(one.id, "timed_out")
+                question.statuses = question.statuses | {one.id: QuestionStatus(one.id, "timed_out")}
                 before.append(Draft(RequestAnswered(row.request_id, one.id, "timed_out"), row.turn_id, row.item_id))
         resolution = msgspec.structs.replace(resolution, answers=tuple(question.statuses.values()))
         self._claim(question, resolution)
-        await self._settle(question, resolution, lambda _: (), None, before)
+        try:
+            await self._settle(question, resolution, lambda _: (), None, before)
+        except StorageError:
+            question.statuses = kept
+            raise
 
     def _claim(self, question: OpenQuestion, resolution: Resolution) -> None:
         """Compare and set: the first to come here wins."""

@@ -22,6 +22,7 @@ from hermes_daemon.core.records import (
 )
 from hermes_daemon.core.telemetry import QuestionResolved
 from hermes_daemon.engine.admission import Admission
+from hermes_daemon.engine.attendance import Watcher
 from hermes_daemon.engine.client_tools import ClientTools
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.estimates import Estimates
@@ -29,7 +30,7 @@ from hermes_daemon.engine.feed import Feed, Sink
 from hermes_daemon.engine.mailbox import PATIENCE, Mailbox
 from hermes_daemon.engine.meter import ms, seconds_between
 from hermes_daemon.engine.parts import Parts
-from hermes_daemon.engine.questions import Questions, Watcher
+from hermes_daemon.engine.questions import Questions
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session_row import expect_policy, summary_of, with_option
 from hermes_daemon.engine.uploads import Uploads, check_blobs, parts_of

@@ -39,6 +39,7 @@ from hermes_protocol.methods import (
 
 FORKED_AT: Final = 2
 log = logging.getLogger(__name__)
+DELETE = "hermes/session/delete"
 
 
 class Sessions:
@@ -230,6 +231,8 @@ class Sessions:
 
     async def delete(self, params: DeleteParams, by: By) -> Empty:
         """End the session's turn, leave a tombstone and tell the subscribers; the id is never given out again."""
+        if self._was_deleted_by(params):
+            return Empty()
         session = self.get(params.session_id)
         session.admission.closing = True
         runner = session.runner
@@ -239,7 +242,10 @@ class Sessions:
 
         async def buried() -> None:
             at = self.parts.clock.now()
-            await self.parts.store.write(DeleteSession(session_id=session.session_id, at=at), patience=PATIENCE)
+            ops: list[Op] = [DeleteSession(session_id=session.session_id, at=at)]
+            if params.key is not None:
+                ops.append(receipt_op(session.session_id, DELETE, params.key, digest(params), Empty(), at))
+            await self.parts.store.write(*ops, patience=PATIENCE)
             session.mailbox.deleted = True
 
         try:
@@ -248,6 +254,10 @@ class Sessions:
             session.admission.closing = False
             session.admission.start_soon()
             raise
+        except ProtocolError:
+            if self._was_deleted_by(params):  # the same request came first
+                return Empty()
+            raise
         self._live.pop(session.session_id, None)
         session.feed.farewell(SessionDeleted(by))
         await session.shut_down(report_failure)
@@ -255,6 +265,13 @@ class Sessions:
             session.detach(connection_id)
         self._changed(session.session_id, None)
         return Empty()
+
+    def _was_deleted_by(self, params: DeleteParams) -> bool:
+        """True when this very request deleted the session before. idempotency_conflict as everywhere."""
+        if params.key is None:
+            return False
+        known = self.parts.store.receipt(params.session_id, DELETE, params.key)
+        return known is not None and repeat(known, digest(params), Empty) == Empty()
 
     # --- stopping ---
 

@@ -104,8 +104,15 @@ class Subscription:
         return self.behind is None
 
     def when_sent(self, then: Callable[[], None]) -> None:
-        """Call `then` when what is queued now has left for the socket."""
-        self._outbox.when_sent(then)
+        """Call `then` when what this subscription was told so far has left for the socket."""
+
+        def sent() -> None:
+            if self.behind is not None and not self.dead:
+                self._outbox.when_sent(sent)  # it still catches up
+            else:
+                then()
+
+        self._outbox.when_sent(sent)
 
     def flush(self) -> None:
         """Hand the merged run on."""

@@ -27,7 +27,7 @@ from hermes_daemon.store.sqlite import SqliteStore
 from hermes_protocol.content import By, TextBlock
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import UserMessage
-from hermes_protocol.methods import Answer, CreateParams, InterruptParams, SessionOptions, SubmitParams
+from hermes_protocol.methods import Answer, CreateParams, InterruptParams, QueueParams, SessionOptions, SubmitParams
 from tests.support.crash_log import Acknowledged, Disk, LoggedStore, Moment, Observer, Saw, crashes
 from tests.support.live import ScriptedModels, TestTool, TestTools
 
@@ -90,7 +90,7 @@ async def act(session: Session, observer: Observer, text: str, chance: random.Ra
         leave = chance.choice(["keep", "pause", "clear"])
         await session.admission.interrupt(InterruptParams(session.session_id, queue=leave))
     else:
-        await session.admission.resume()
+        await session.admission.resume(QueueParams(session.session_id))
 
 
 async def recover(path: Path) -> tuple[SqliteStore, Sessions]:
@@ -195,7 +195,7 @@ async def one_crash(path: Path, told: list[Moment], cleared: set[str], *, next_t
 
 async def take_a_turn(session: Session, store: SqliteStore) -> None:
     session.row = msgspec.structs.replace(session.row, options=SessionOptions(model="scripted/echo"))
-    await session.admission.resume()
+    await session.admission.resume(QueueParams(session.session_id))
     await session.admission.submit(SubmitParams(session.session_id, (TextBlock("and now?"),), "next"), ME)
     await session.admission.idle()
     assert not session.admission.queue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,12 @@ class Observer:
 
     def __init__(self, session_id: str, story: list[Moment]) -> None:
         self.connection_id, self.can_answer = f"c-{session_id}", frozenset({"permission"})
+        self.tells_seen = False
         self.requests: list[str] = []
         self._session_id, self._story = session_id, story
+
+    def when_sent(self, then: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(then)
 
     def events(self, batch: Batch) -> None:
         for event in batch.events:
