@@ -38,7 +38,8 @@ def test_every_frame_of_a_story_is_one_that_the_protocol_has(path: Path) -> None
 
 
 def test_there_is_a_story_for_each_thing_a_client_must_do() -> None:
-    assert {"hello", "turn", "permission", "interrupt", "reconnect", "bad-input"} <= {path.stem for path in stories()}
+    alone = {"hello", "turn", "permission", "interrupt", "reconnect", "bad-input", "queue", "steer", "branch"}
+    assert alone | {"clarify", "late-join"} <= {path.stem for path in stories()}
 
 
 def test_the_page_about_stories_tells_every_matcher_and_every_kind_passed_over() -> None:

@@ -17,7 +17,7 @@ from tests.stories.story import Story, read, stories
 from tests.support.daemon_process import running_daemon
 from tests.support.later_keys import padded_frame
 
-EXAMPLES = 5
+EXAMPLES = 8
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=10),
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below, max_size=3),
