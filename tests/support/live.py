@@ -321,3 +321,6 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         daemon.stop("now", "test", restart=False)
         await daemon.stopped.wait()
         server.close()
+        async with asyncio.timeout(PATIENCE):
+            while daemon.connections or daemon.strangers:  # their sockets are closed before the loop is
+                await asyncio.sleep(0)
