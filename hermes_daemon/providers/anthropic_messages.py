@@ -13,14 +13,22 @@ from typing import Any
 import msgspec
 
 from hermes_daemon.core.history import sendable_arguments
-from hermes_daemon.core.ports import ProviderFailure, Request
+from hermes_daemon.core.ports import Request
 from hermes_daemon.providers.anthropic_stream import FORMAT, MessagesReader
 from hermes_daemon.providers.call_ids import plain_id
 from hermes_daemon.providers.efforts import ADAPTIVE, BUDGETS, check_effort
 from hermes_daemon.providers.images import seen
 from hermes_daemon.providers.opaque import unseal
 from hermes_daemon.providers.sse import SSEReader
-from hermes_daemon.providers.wire import Quirks, StreamReader, Terms, Traits, Unsendable, WireFormat, encoded
+from hermes_daemon.providers.wire import (
+    StreamReader,
+    Terms,
+    Traits,
+    Unsendable,
+    WireFormat,
+    encoded,
+    without_temperature,
+)
 from hermes_protocol.content import ImagePart, Message, ReasoningPart, TextPart, ToolCall, ToolResult
 
 VERSION = "2023-06-01"
@@ -46,7 +54,7 @@ def request_body(request: Request, terms: Terms) -> bytes:
         ]
     body["max_tokens"] = request.max_output or min(terms.traits.max_output or MAX_OUTPUT, MOST_UNASKED)
     thinks = _add_thinking(body, request, terms.traits, rows)
-    if request.temperature is not None and not thinks:  # thinking allows no temperature
+    if request.temperature is not None and terms.quirks.temperature and not thinks:  # thinking allows no temperature
         body["temperature"] = request.temperature
     if terms.prompt_caching and terms.traits.cache is not False:
         _add_breakpoints(body)
@@ -175,10 +183,6 @@ def _reader(request: Request) -> StreamReader:
     return MessagesReader(used, request.model)
 
 
-def _otherwise(quirks: Quirks, refused: ProviderFailure) -> Quirks | None:
-    return None
-
-
 MESSAGES = WireFormat(
     name="anthropic_messages",
     path="v1/messages",
@@ -190,5 +194,5 @@ MESSAGES = WireFormat(
     framing=SSEReader,
     body=request_body,
     reader=_reader,
-    otherwise=_otherwise,
+    otherwise=without_temperature,
 )

@@ -45,7 +45,7 @@ def request_body(request: Request, terms: Terms) -> bytes:
         ]
     if request.max_output is not None:
         body[quirks.output_limit] = request.max_output
-    if request.temperature is not None:
+    if request.temperature is not None and quirks.temperature:
         body["temperature"] = request.temperature
     if quirks.cache_key and terms.prompt_caching and request.session_id:
         body["prompt_cache_key"] = request.session_id

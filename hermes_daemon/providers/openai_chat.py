@@ -8,7 +8,7 @@ from hermes_daemon.core.ports import ProviderFailure, Request
 from hermes_daemon.providers.chat_request import request_body
 from hermes_daemon.providers.chat_stream import ReplyReader
 from hermes_daemon.providers.sse import SSEReader
-from hermes_daemon.providers.wire import Quirks, StreamReader, WireFormat
+from hermes_daemon.providers.wire import Quirks, StreamReader, WireFormat, without_temperature
 
 
 def _reader(request: Request) -> StreamReader:
@@ -24,7 +24,7 @@ def _otherwise(quirks: Quirks, refused: ProviderFailure) -> Quirks | None:
         return msgspec.structs.replace(quirks, output_limit="max_completion_tokens")
     if quirks.cache_key and "prompt_cache_key" in words:
         return msgspec.structs.replace(quirks, cache_key=False)
-    return None
+    return without_temperature(quirks, refused)
 
 
 CHAT = WireFormat(

@@ -20,7 +20,7 @@ from hermes_daemon.providers.images import seen
 from hermes_daemon.providers.opaque import unseal
 from hermes_daemon.providers.responses_stream import FORMAT, ResponsesReader
 from hermes_daemon.providers.sse import SSEReader
-from hermes_daemon.providers.wire import Quirks, StreamReader, Terms, WireFormat, encoded
+from hermes_daemon.providers.wire import Quirks, StreamReader, Terms, WireFormat, encoded, without_temperature
 from hermes_protocol.content import ImagePart, Message, ReasoningPart, TextPart, ToolCall
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -43,7 +43,7 @@ def request_body(request: Request, terms: Terms) -> bytes:
         ]  # fmt: skip
     if request.max_output is not None:
         body["max_output_tokens"] = request.max_output
-    if request.temperature is not None:
+    if request.temperature is not None and terms.quirks.temperature:
         body["temperature"] = request.temperature
     if terms.quirks.encrypted_reasoning and terms.traits.reasoning is not False:
         body["include"] = [*body.get("include", ()), ENCRYPTED]
@@ -112,7 +112,7 @@ def _reader(request: Request) -> StreamReader:
 def _otherwise(quirks: Quirks, refused: ProviderFailure) -> Quirks | None:
     if quirks.encrypted_reasoning and ("encrypted_content" in refused.message or "'include" in refused.message):
         return msgspec.structs.replace(quirks, encrypted_reasoning=False)
-    return None
+    return without_temperature(quirks, refused)
 
 
 RESPONSES = WireFormat(

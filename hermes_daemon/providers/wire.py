@@ -95,6 +95,7 @@ class Quirks(msgspec.Struct, frozen=True):
     efforts: str = ""
     include_usage: bool = True
     output_limit: str = "max_tokens"
+    temperature: bool = True
     nine_character_ids: bool = False
     cache_key: bool = False
     encrypted_reasoning: bool = True
@@ -143,6 +144,13 @@ class WireFormat(NamedTuple):
     body: Callable[[Request, Terms], bytes]
     reader: Callable[[Request], StreamReader]
     otherwise: Callable[[Quirks, ProviderFailure], Quirks | None]
+
+
+def without_temperature(quirks: Quirks, refused: ProviderFailure) -> Quirks | None:
+    """The quirks of a model that refused a temperature by name, as those that think do; None when it did not."""
+    if not quirks.temperature or "temperature" not in refused.message:
+        return None
+    return msgspec.structs.replace(quirks, temperature=False)
 
 
 def encoded(body: dict[str, Any]) -> bytes:
