@@ -97,8 +97,11 @@ class MessagesReader:
 
     def reply(self) -> Reply | None:
         """The whole answer, or None when the stream ended before the server said that it had finished."""
-        if not self._reason or any(map(self._is_half, self._blocks.values())):
+        if not self._reason:
             return None
+        half = next(filter(self._is_half, self._blocks.values()), None)
+        if half is not None:
+            raise Malformed(f"the call of {_name(half) or 'no tool'!r} in block {half.index} is half")
         parts = [part for block in self._blocks.values() if (part := self._part(block)) is not None]
         has_calls = any(isinstance(part, ToolCall) for part in parts)
         stop = _STOPS.get(self._reason) or ("tool_calls" if has_calls else "stop")
@@ -199,8 +202,12 @@ class MessagesReader:
         return None
 
     def _is_half(self, block: _Block) -> bool:
-        """A call whose end never came and whose arguments are no object, in an answer that was not cut by its limit."""
-        if block.kind != "tool_use" or block.closed or block.raw.get("input"):
+        """A call without a name, or without its end and an object in an answer that was not cut by its limit."""
+        if block.kind != "tool_use":
+            return False
+        if not _name(block):
+            return True
+        if block.closed or block.raw.get("input"):
             return False
         return self._reason not in _STOPS and not is_object("".join(block.json))
 

@@ -258,11 +258,16 @@ class CallAssembler:
         return CallDelta(slot.position, slot.name, slot.chars)
 
     def calls(self) -> list[ToolCall]:
-        """The calls in the order they were opened. Ids that are missing or were used before get a fresh one."""
+        """The calls in the order they were opened. Ids that are missing or were used before get a fresh one.
+
+        Raises Malformed for arguments whose call was never named.
+        """
         calls = []
         for slot in self._slots:
             if not slot.name and not slot.pieces:
                 continue  # an empty placeholder
+            if not slot.name:
+                raise Malformed(f"the call at position {slot.position} is half: it has arguments and no name")
             call_id = slot.id
             if not call_id or call_id in self._used:
                 call_id = f"call_{uuid.uuid4().hex[:24]}"

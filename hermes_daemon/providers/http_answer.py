@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
-from hermes_daemon.core.ports import Chunk
+from hermes_daemon.core.ports import Chunk, Reply
 from hermes_daemon.providers.failures import Endpoint, stream_failure
 from hermes_daemon.providers.wire import ErrorObject, Event, Malformed, StreamReader, TooLong, WireFormat
 
@@ -42,13 +42,24 @@ async def read_answer(
                     yield chunk
         except TooLong as error:
             raise at.fail("malformed", f"{at.url} sent {error}.", retryable=True) from None
-    reply = reader.reply()
+    try:
+        reply = reader.reply()
+    except Malformed as error:
+        raise at.fail("malformed", f"{at.url} sent a malformed stream: {error}.", retryable=True) from None
     if reply is None:
         raise at.fail("incomplete", f"{at.url} ended its answer before it was finished (no finish_reason).",
                       retryable=True)  # fmt: skip
     yield reply
     if reader.done:
         await _read_to_the_end(pieces)
+
+
+def finished_reply(reader: StreamReader) -> Reply | None:
+    """What was read so far, if the server said that it had finished; for when the connection broke behind it."""
+    try:
+        return reader.reply()
+    except Malformed:
+        return None
 
 
 async def bounded_body(response: httpx.Response, limit: int) -> bytes:

@@ -21,7 +21,7 @@ from hermes_daemon.core.settings import ProviderSettings
 from hermes_daemon.providers.credentials import LIMITED_S, REFUSED_S, CredentialError, Key, Keys
 from hermes_daemon.providers.failures import Endpoint, missing_key, status_failure, transport_failure
 from hermes_daemon.providers.formats import FORMATS
-from hermes_daemon.providers.http_answer import bounded_body, read_answer
+from hermes_daemon.providers.http_answer import bounded_body, finished_reply, read_answer
 from hermes_daemon.providers.prices import with_cost
 from hermes_daemon.providers.wire import Quirks, StreamReader, Terms, Traits, Unsendable
 
@@ -185,7 +185,7 @@ class HttpProvider:
                     async for chunk in chunks:
                         yield _Paused(chunk) if isinstance(chunk, Reply) and reader.paused else chunk
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            reply = reader.reply()  # the finish reason came: what broke was only the farewell
+            reply = finished_reply(reader)  # the finish reason came: what broke was only the farewell
             if reply is None:
                 raise transport_failure(at, error, streaming=streaming, stall_s=self._settings.stall_timeout) from error
             yield _Paused(reply) if reader.paused else reply

@@ -96,8 +96,11 @@ class ResponsesReader:
 
     def reply(self) -> Reply | None:
         """The whole answer, or None when the stream ended before the server said that it had finished."""
-        if self._end is None or any(map(self._is_half, self._items.values())):
+        if self._end is None:
             return None
+        half = next(filter(self._is_half, self._items.values()), None)
+        if half is not None:
+            raise Malformed(f"the call of {_name(half) or 'no tool'!r} in item {half.position} is half")
         parts: list[Part] = []
         refused = False
         for item in self._ordered():
@@ -234,15 +237,17 @@ class ResponsesReader:
         return None
 
     def _is_half(self, item: _Item) -> bool:
-        """A call whose end never came and whose arguments are no object, in an answer that was not cut by its limit."""
+        """A call without a name, or without its end and an object in an answer that was not cut by its limit."""
         assert self._end is not None
-        if item.kind != "function_call" or item.done or item.settled or self._end["_stop"] is not None:
+        if item.kind != "function_call":
+            return False
+        if not _name(item):
+            return True
+        if item.done or item.settled or self._end["_stop"] is not None:
             return False
         return not is_object(item.text)
 
-    def _call(self, item: _Item) -> ToolCall | None:
-        if not _name(item) and not item.pieces:
-            return None
+    def _call(self, item: _Item) -> ToolCall:
         call_id = item.raw.get("call_id")
         if not isinstance(call_id, str) or not call_id or call_id in self._used:
             call_id = f"call_{uuid.uuid4().hex[:24]}"

@@ -80,7 +80,10 @@ class StreamReader(Protocol):
         ...
 
     def reply(self) -> Reply | None:
-        """The whole answer, or None when the stream ended before the server said that it had finished."""
+        """The whole answer, or None when the stream ended before the server said that it had finished.
+
+        Raises Malformed when a call in it is half: its name or the end of its arguments never came.
+        """
         ...
 
 

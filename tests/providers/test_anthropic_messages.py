@@ -228,7 +228,8 @@ def test_the_whole_input_at_the_start_of_a_block_counts() -> None:
 def test_a_call_without_arguments_is_whole_only_when_its_block_is() -> None:
     start = block_start(0, {"type": "tool_use", "id": "t", "name": "todo", "input": {}})
     end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
-    assert read(*sse(START, start, end))[1] is None
+    with pytest.raises(Malformed, match="the call of 'todo' in block 0 is half"):
+        read(*sse(START, start, end))
     assert read(*sse(START, start, {"type": "content_block_stop", "index": 0}, end))[1] is not None
 
 

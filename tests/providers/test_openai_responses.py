@@ -178,7 +178,8 @@ def test_an_event_that_comes_twice_counts_once_where_events_are_numbered() -> No
 def test_a_call_that_was_begun_and_not_finished_makes_no_answer() -> None:
     raw = {"type": "function_call", "id": "a", "call_id": "c", "name": "t", "arguments": ""}
     end = {"type": "response.completed", "response": {"status": "completed", "output": []}}
-    assert read(*sse(item(0, raw, "added"), end))[1] is None
+    with pytest.raises(Malformed, match="the call of 't' in item 0 is half"):
+        read(*sse(item(0, raw, "added"), end))
     cut = {"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}}
     reply = read(*sse(item(0, raw, "added"), cut))[1]
     assert reply is not None
