@@ -140,7 +140,8 @@ class OllamaReader:
 
     def _message(self, message: dict[str, Any]) -> list[Chunk]:
         chunks: list[Chunk] = []
-        thought, content = message.get("thinking"), message.get("content")
+        # Servers that only look like Ollama keep the name that thinking has elsewhere.
+        thought, content = message.get("thinking") or message.get("reasoning_content"), message.get("content")
         if isinstance(thought, str) and thought:
             chunks.append(self._keep(ReasoningDelta(thought)))
         if isinstance(content, str) and content:
