@@ -17,7 +17,8 @@ from hermes_daemon.core.ports import FailureKind, ProviderFailure
 BODY_CHARS = 400
 
 _OVERFLOW = re.compile(
-    r"context[ _]length|context limit|maximum context|context[ _](window|size)|context_overflow|prompt is too long|too many tokens"
+    r"context[ _]length|context limit|maximum context|context[ _](window|size)|context_overflow"
+    r"|prompt is too long|too many tokens"
     r"|input (is too long|length exceeds)|exceeds? the (model'?s )?(maximum|max|available)[\w ]*(context|tokens|length)"
     r"|reduce the length|input tokens? (count )?exceeds?|max_prompt_tokens|token limit exceeded",
     re.IGNORECASE,
