@@ -29,7 +29,7 @@ from hermes_daemon.providers.wire import (
     decoded,
     encoded,
 )
-from hermes_protocol.content import ImagePart, Message, Part, ReasoningPart, TextPart, ToolCall, Usage
+from hermes_protocol.content import ImagePart, Message, Part, ReasoningPart, TextPart, ToolCall, ToolResult, Usage
 
 FORMAT = "ollama"
 
@@ -56,21 +56,22 @@ def request_body(request: Request, terms: Terms) -> bytes:
 
 
 def _rows(request: Request) -> Iterator[dict[str, Any]]:
-    names: dict[str, str] = {}
+    made: dict[str, tuple[int, str]] = {}  # call id -> position among all calls, tool
     if request.system:
         yield {"role": "system", "content": request.system}
     turn_start = max((i for i, m in enumerate(request.messages) if m.role == "user"), default=-1)
+    results: list[ToolResult] = []
     for index, message in enumerate(request.messages):
         if message.role == "tool":
-            for result in message.results:
-                answer = {"role": "tool", "content": result.text}
-                yield {**answer, "tool_name": names[result.call_id]} if result.call_id in names else answer
+            results += message.results
             continue
+        yield from _answers(results, made)
+        results.clear()
         row: dict[str, Any] = {"role": message.role, "content": message.text}
         if images := [part.data for part in message.parts if isinstance(part, ImagePart)]:
             row["images"] = images
         if message.calls:
-            names |= {call.call_id: call.name for call in message.calls}
+            made |= {call.call_id: (len(made) + n, call.name) for n, call in enumerate(message.calls)}
             row["tool_calls"] = [
                 {
                     "function": {
@@ -84,6 +85,14 @@ def _rows(request: Request) -> Iterator[dict[str, Any]]:
             if thoughts and index > turn_start:
                 row["thinking"] = thoughts
         yield row
+    yield from _answers(results, made)
+
+
+def _answers(results: list[ToolResult], made: dict[str, tuple[int, str]]) -> Iterator[dict[str, Any]]:
+    """Results in the order of their calls: without ids, the order tells two calls of one tool apart."""
+    for result in sorted(results, key=lambda result: made.get(result.call_id, (0, ""))[0]):
+        row = {"role": "tool", "content": result.text}
+        yield {**row, "tool_name": made[result.call_id][1]} if result.call_id in made else row
 
 
 class OllamaReader:

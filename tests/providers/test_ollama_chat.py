@@ -61,6 +61,12 @@ def test_results_are_named_by_their_tool_and_ids_stay_here() -> None:
     assert "call_a" not in json.dumps(sent)
 
 
+def test_results_that_came_in_another_order_are_put_into_that_of_their_calls() -> None:
+    request = conversation()
+    turned = Request("m", "", (*request.messages[:2], request.messages[3], request.messages[2]))
+    assert [row["content"] for row in body(turned)["messages"][2:]] == ["result 0", "result 1"]
+
+
 def test_options_say_the_window_and_the_limits() -> None:
     sent = body(asking("x", max_output=50, temperature=0.1), context_length=32_000)
     assert sent["options"] == {"num_ctx": 32_000, "num_predict": 50, "temperature": 0.1}
