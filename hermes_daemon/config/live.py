@@ -79,10 +79,10 @@ class Configuration:
         and the headers that the export of telemetry sends."""
         values = set(self._loaded.secret.values()) | set(self.current.telemetry.otel.headers.values())
         for provider in self.current.providers.values():
-            values |= {self.secret(provider.api_key_env) or ""} if provider.api_key_env else set()
+            values |= {self.secret(source) or "" for source in provider.key_sources}
             values |= {text for name, text in provider.headers.items() if _TELLING.search(name)}
             query = parse_qsl(urlsplit(provider.base_url).query) if "?" in provider.base_url else []
-            values |= {text for name, text in query if _TELLING.search(name)}
+            values |= {text for name, text in (*query, *provider.query.items()) if _TELLING.search(name)}
         # Behind a scheme ("Bearer ...") the secret is the last word.
         return frozenset(word for value in values for word in (value, value.rpartition(" ")[2]) if word)
 

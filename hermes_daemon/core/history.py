@@ -237,7 +237,7 @@ class _Repair:
             call_id = self._fresh(call_id or "call")
             self._notes.append(f"message {index}: call id {call.call_id!r} is empty or not unique; sent as {call_id!r}")
         self._taken.add(call_id)
-        return ToolCall(call_id, call.name, arguments)
+        return msgspec.structs.replace(call, call_id=call_id, arguments=arguments)
 
     def _fresh(self, stem: str) -> str:
         number = 2

@@ -224,7 +224,10 @@ FailureKind: TypeAlias = Literal[
 
 
 class ProviderFailure(Exception):
-    """A provider call failed: the kind, one sentence with URL and what to do, HTTP status, seconds to wait if told."""
+    """A provider call failed: the kind, one sentence with URL and what to do, HTTP status, seconds to wait if told.
+
+    `context_limit` is the model's window in tokens where a context_overflow named it.
+    """
 
     def __init__(
         self,
@@ -235,14 +238,17 @@ class ProviderFailure(Exception):
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        context_limit: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind, self.message, self.provider = kind, message, provider
         self.status, self.retryable, self.retry_after = status, retryable, retry_after
+        self.context_limit = context_limit
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
-    """A model as the daemon knows it: `id` is provider/name, `name` is what the endpoint is told."""
+    """A model as the daemon knows it: `id` is provider/name, `name` is what the endpoint is told. `efforts` are the
+    words of Request.thinking it takes; None = unknown."""
 
     id: str
     name: str
@@ -252,6 +258,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
     tools: bool = True
     vision: bool = False
     note: str = ""
+    efforts: tuple[str, ...] | None = None
 
 
 class Provider(Protocol):

@@ -14,6 +14,13 @@ Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"]
+
+Preset: TypeAlias = Literal[
+    "", "openai", "anthropic", "gemini", "azure", "openrouter", "groq", "deepseek", "mistral", "together", "xai",
+    "cerebras", "ollama", "lmstudio", "vllm", "sglang", "llamacpp",
+]  # fmt: skip
+
 
 class Section(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of the sections."""
@@ -26,22 +33,41 @@ class ModelEntry(Section, frozen=True):
     context_length: int | None = None
     max_output: int | None = None
     tools: bool | None = None
-    vision: bool = False
+    vision: bool | None = None
     input_price: float | None = None
     output_price: float | None = None
+    cache_read_price: float | None = None
+    cache_write_price: float | None = None
+    reasoning: bool | None = None
+    efforts: tuple[Effort, ...] | None = None
+    adaptive_thinking: bool | None = None
+    cache: bool | None = None
 
 
 class ProviderSettings(Section, frozen=True):
-    """An endpoint. `api_key_env` names the variable (environment or home/.env) that holds the key."""
+    """An endpoint. `api_key_env` names the variable (environment or home/.env) that holds the key, or several of them;
+    an entry may also be `keyring:SERVICE/USER` or `file:PATH`."""
 
     base_url: str = ""
-    format: Literal["openai_chat"] = "openai_chat"
-    api_key_env: str = ""
+    format: Literal["openai_chat", "openai_responses", "anthropic_messages", "ollama"] = "openai_chat"
+    preset: Preset = ""
+    api_key_env: str | tuple[str, ...] = ""
+    key_header: Literal["", "authorization", "x-api-key", "api-key"] = ""
     headers: dict[str, str] = {}
+    query: dict[str, str] = {}
+    body: dict[str, Any] = {}
+    images: Literal["placeholder", "refuse"] = "placeholder"
+    prompt_caching: bool = True
     models: tuple[ModelEntry | str, ...] = ()
     connect_timeout: Seconds = 10.0
     stall_timeout: Seconds = 120.0
     verify_tls: bool = True
+
+    @property
+    def key_sources(self) -> tuple[str, ...]:
+        """Where its keys are, in the order they are used."""
+        sources = (self.api_key_env,) if isinstance(self.api_key_env, str) else self.api_key_env
+        return tuple(source for source in sources if source)
 
 
 class ModelSettings(Section, frozen=True):

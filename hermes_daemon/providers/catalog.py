@@ -6,30 +6,35 @@ import asyncio
 import importlib.util
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from hermes_daemon.core.ports import ModelInfo, Processes, Provider, ProviderFailure, Refused
 from hermes_daemon.core.settings import ModelEntry, ProviderSettings, Settings
+from hermes_daemon.providers.http_provider import HttpProvider
 from hermes_daemon.providers.local import Local
+from hermes_daemon.providers.model_cache import Listing, ModelCache
+from hermes_daemon.providers.model_data import known_traits
 from hermes_daemon.providers.model_files import list_models, model_name
-from hermes_daemon.providers.openai_chat import OpenAIChat, Price
-from hermes_daemon.providers.presets import PRESETS, with_preset
+from hermes_daemon.providers.model_traits import joined_traits, listed_window
+from hermes_daemon.providers.presets import PRESETS, is_family, quirks_of, with_preset
 from hermes_daemon.providers.scripted import Scripted
+from hermes_daemon.providers.wire import Traits
 from hermes_protocol.methods import ModelRow
 
 PROBE_S = 3.0
 PROBE_KEPT_S = 300.0
 MOST_PROBED = 500
 BUILT_IN = ("local", "scripted")
-# Where servers of this format tell a model's window; the first that is there counts.
-WINDOW_FIELDS = ("context_length", "max_context_length", "max_model_len", "context_window", "n_ctx")
 
 
 class Catalog:
-    """ports.Models. `secret` gives the value of a variable or None; below `data_dir` lie `models` and `logs`."""
+    """ports.Models. `secret` gives the value of a variable or None; below `data_dir` lie `models`, `logs` and `cache`.
+
+    `now` is in seconds since the epoch.
+    """
 
     def __init__(
         self,
@@ -38,7 +43,7 @@ class Catalog:
         data_dir: str,
         *,
         processes: Processes | None = None,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._secret = secret
         self._now = now
@@ -46,8 +51,8 @@ class Catalog:
         self._log_path = os.path.join(data_dir, "logs", "local-model.log")
         self._processes = processes
         self._scripted = Scripted()
-        self._chats: dict[str, tuple[ProviderSettings, OpenAIChat]] = {}
-        self._probed: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+        self._chats: dict[str, tuple[ProviderSettings, HttpProvider]] = {}
+        self._cache = ModelCache(os.path.join(data_dir, "cache", "models.json"))
         self._outdated: list[Provider] = []
         self._settings = settings
         self._local = self._new_local()
@@ -108,9 +113,18 @@ class Catalog:
         return tuple(rows)
 
     def secret_values(self) -> frozenset[str]:
-        """Every key that an endpoint known by name would use: what must never be shown."""
+        """Every key that an endpoint known by name would use, or that came out of a key store: what must never be
+        shown."""
         names = [preset.api_key_env for preset in PRESETS.values() if preset.api_key_env]
-        return frozenset(key for name in names if (key := self._secret(name)))
+        stored = frozenset[str]().union(*(chat.keys.values for _, chat in self._chats.values()))
+        return stored | frozenset(key for name in names if (key := self._secret(name)))
+
+    def learn_limit(self, model_id: str, tokens: int) -> None:
+        """Remember, also over restarts, the window in tokens that a refusal named for a model of an endpoint.
+
+        Endpoints of this catalog do so by themselves; the next `resolve` gives the new window.
+        """
+        self._cache.keep_limit(model_id, tokens)
 
     async def close(self) -> None:
         """Give up connections and children. Safe to call twice."""
@@ -123,7 +137,11 @@ class Catalog:
     def _active(self) -> list[str]:
         """Configured providers, then presets whose key is set or that the default model names."""
         names = [name for name in self._settings.providers if name not in BUILT_IN]
-        keyed = [n for n, preset in PRESETS.items() if preset.api_key_env and self._secret(preset.api_key_env)]
+        keyed = [
+            name
+            for name, preset in PRESETS.items()
+            if preset.base_url and preset.api_key_env and self._secret(preset.api_key_env)
+        ]
         chosen = self._settings.model.default.partition("/")[0]
         keyed += [chosen] if chosen in PRESETS and chosen not in keyed else []
         return names + [name for name in keyed if name not in names]
@@ -136,33 +154,52 @@ class Catalog:
             return None
         return with_preset(name, configured or ProviderSettings())
 
-    def _chat(self, name: str, settings: ProviderSettings) -> OpenAIChat:
+    def _chat(self, name: str, settings: ProviderSettings) -> HttpProvider:
         known = self._chats.get(name)
         if known is not None and known[0] == settings:
             return known[1]
         if known is not None:
             self._outdated.append(known[1])
-            self._probed.pop(name, None)
-        chat = OpenAIChat(name, settings, self._secret, prices=_prices(settings))
+        chat = HttpProvider(
+            name,
+            settings,
+            self._secret,
+            quirks=quirks_of(name, settings),
+            traits=lambda model: self._traits(name, settings, model),
+            on_limit=lambda model, tokens: self.learn_limit(f"{name}/{model}", tokens),
+        )
         self._chats[name] = settings, chat
         return chat
 
+    def _listed(self, provider: str, settings: ProviderSettings) -> dict[str, dict[str, Any]]:
+        """What the endpoint listed the last time it was asked, by model."""
+        listing = self._cache.listing(provider, settings.base_url)
+        return {row["id"]: row for row in listing.rows if isinstance(row.get("id"), str)} if listing else {}
+
+    def _traits(self, provider: str, settings: ProviderSettings, name: str) -> Traits:
+        entry = next((entry for entry in map(_entry, settings.models) if entry.name == name), ModelEntry(name))
+        host = (settings.preset or provider) if is_family(provider, settings) else ""
+        listed = self._listed(provider, settings).get(name, {})
+        return joined_traits(entry, listed, known_traits(host, name), self._cache.limit(f"{provider}/{name}"))
+
     def _info(self, provider: str, settings: ProviderSettings, name: str) -> ModelInfo:
         entries = {entry.name: entry for entry in map(_entry, settings.models)}
-        probed = {row["id"]: row for row in self._probed.get(provider, (0.0, []))[1]}
-        if entries and name not in entries and name not in probed:
+        if entries and name not in entries and name not in self._listed(provider, settings):
             hint = f"A model that is not listed is added under providers.{provider}.models."
             raise self._unknown(f"{provider}/{name}", hint=hint)
+        traits = self._traits(provider, settings, name)
         entry = entries.get(name, ModelEntry(name))
-        window = entry.context_length or _window(probed.get(name, {}))
         info = ModelInfo(
             f"{provider}/{name}",
             name,
             provider,
+            # Not the most a model could write: what is asked for is taken from its window.
             max_output=entry.max_output or self._settings.model.max_output,
-            tools=entry.tools is not False,
-            vision=entry.vision,
+            tools=traits.tools is not False,
+            vision=traits.vision is True,
+            efforts=traits.efforts,
         )
+        window = traits.context_length
         return info if window is None else msgspec.structs.replace(info, context_length=window)
 
     async def _probe(self, name: str) -> str:
@@ -170,8 +207,8 @@ class Catalog:
         settings = self._endpoint(name)
         assert settings is not None
         chat = self._chat(name, settings)
-        at, _ = self._probed.get(name, (0.0, []))
-        if name in self._probed and self._now() - at < PROBE_KEPT_S:
+        known = self._cache.listing(name, settings.base_url)
+        if known is not None and 0 <= self._now() - known.at < PROBE_KEPT_S:
             return ""
         try:
             async with asyncio.timeout(PROBE_S):
@@ -179,26 +216,35 @@ class Catalog:
         except ProviderFailure as failure:
             return failure.message
         except TimeoutError:
-            return f"{chat.url('models')} did not answer within {PROBE_S:g} s."
-        self._probed[name] = self._now(), rows[:MOST_PROBED]
+            return f"{chat.models_url} did not answer within {PROBE_S:g} s."
+        rows = rows[:MOST_PROBED]
+        self._cache.keep_listing(name, Listing(settings.base_url, self._now(), rows))
+        for row in rows:
+            if listed_window(row) is not None:  # news about the window are worth more than an old refusal
+                self._cache.forget_limit(f"{name}/{row['id']}")
         return ""
 
     def _endpoint_rows(self, name: str, problem: str) -> list[ModelRow]:
         settings = self._endpoint(name)
         assert settings is not None
-        missing = bool(settings.api_key_env) and not self._secret(settings.api_key_env)
-        state, note = ("missing", f"set {settings.api_key_env}") if missing else ("ready", "")
+        sources = settings.key_sources
+        # What a key store or a file holds is not asked for a list: it may ask its user, or block.
+        missing = bool(sources) and not any(":" in source or self._secret(source) for source in sources)
+        state, note = ("missing", f"set {' or '.join(sources)}") if missing else ("ready", "")
         if problem and not missing:
             state, note = "unreachable", problem
         names = [_entry(entry).name for entry in settings.models]
-        names += [row["id"] for row in self._probed.get(name, (0.0, []))[1] if row["id"] not in names]
+        names += [listed for listed in self._listed(name, settings) if listed not in names]
         provider, _, model = self.default().partition("/")
         if provider == name and model and not settings.models and model not in names:
             names.insert(0, model)  # an endpoint without a list takes any name, so this one as well
         if not names:
             asks = note or "`hermes models --probe` asks it for its models"
             return [ModelRow(id=f"{name}/…", provider=name, state=state, note=asks)]
-        return [self._row(self._info(name, settings, model), state, note) for model in names]
+        return [
+            self._row(self._info(name, settings, model), state, note, self._traits(name, settings, model))
+            for model in names
+        ]
 
     # --- local ----------------------------------------------------------------------------------------------------
 
@@ -230,13 +276,19 @@ class Catalog:
 
     # --- names ----------------------------------------------------------------------------------------------------
 
-    def _row(self, info: ModelInfo, state: str = "ready", note: str = "") -> ModelRow:
+    def _row(self, info: ModelInfo, state: str = "ready", note: str = "", traits: Traits | None = None) -> ModelRow:
+        traits = traits or Traits()
         return ModelRow(
             id=info.id,
             provider=info.provider,
             context_length=info.context_length,
-            max_output=info.max_output,
+            max_output=info.max_output or traits.max_output,
             tools=info.tools,
+            vision=traits.vision,
+            reasoning=traits.reasoning,
+            efforts=traits.efforts,
+            input_price=None if traits.price is None else traits.price.input,
+            output_price=None if traits.price is None else traits.price.output,
             default=info.id == self.default(),
             state=state,
             note=note,
@@ -249,7 +301,7 @@ class Catalog:
             settings = self._endpoint(name)
             assert settings is not None
             ids += [f"{name}/{_entry(entry).name}" for entry in settings.models]
-            ids += [f"{name}/{row['id']}" for row in self._probed.get(name, (0.0, []))[1]]
+            ids += [f"{name}/{listed}" for listed in self._listed(name, settings)]
         return list(dict.fromkeys(ids))
 
     def _unknown(self, wanted: str, near: list[str] | None = None, hint: str = "") -> Refused:
@@ -269,23 +321,3 @@ class Catalog:
 
 def _entry(entry: ModelEntry | str) -> ModelEntry:
     return ModelEntry(entry) if isinstance(entry, str) else entry
-
-
-def _prices(settings: ProviderSettings) -> Mapping[str, Price]:
-    """`input_price` and `output_price` are US dollars for a million tokens."""
-    entries = [entry for entry in settings.models if isinstance(entry, ModelEntry)]
-    return {
-        entry.name: Price(entry.input_price, entry.output_price or 0.0)
-        for entry in entries
-        if entry.input_price is not None
-    }
-
-
-def _window(row: Mapping[str, Any]) -> int | None:
-    meta = row.get("meta")
-    for source in (row, meta if isinstance(meta, dict) else {}):
-        for field in WINDOW_FIELDS:
-            value = source.get(field)
-            if isinstance(value, int) and value > 0:
-                return value
-    return None

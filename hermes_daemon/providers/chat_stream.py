@@ -15,7 +15,12 @@ import msgspec
 
 from hermes_daemon.core.history import is_object
 from hermes_daemon.core.ports import CallDelta, Chunk, ReasoningDelta, Reply, Stop, TextDelta
+from hermes_daemon.providers.chat_request import FORMAT, REASONING_FIELDS
+from hermes_daemon.providers.opaque import seal
+from hermes_daemon.providers.prices import count
+from hermes_daemon.providers.reasoning_details import ReasoningDetails
 from hermes_daemon.providers.think import ThinkFilter
+from hermes_daemon.providers.wire import ErrorObject, Malformed
 from hermes_protocol.content import Message, Part, ReasoningPart, TextPart, ToolCall, Usage
 
 DONE = "[DONE]"
@@ -33,6 +38,9 @@ class _Delta(msgspec.Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_text: Any = None
+    thinking: Any = None
+    reasoning_details: Any = None
     refusal: Any = None
     tool_calls: Any = None
     function_call: Any = None
@@ -49,30 +57,22 @@ class _Data(msgspec.Struct):
     choices: list[_Choice] | None = None
     usage: Any = None
     error: Any = None
-
-
-class Malformed(Exception):
-    """A piece of the stream that is not what the format says; the text names what was read."""
-
-
-class ErrorObject(Exception):
-    """The server put an error where an answer should stand. `error` is its JSON, whatever shape it has."""
-
-    def __init__(self, error: Any) -> None:
-        super().__init__(str(error))
-        self.error = error
+    x_groq: Any = None
 
 
 class ReplyReader:
-    """Reads one answer. `known_tools` are the names that were offered, `used_ids` the call ids of the history."""
+    """Reads one answer. `known_tools` are the names that were offered, `used_ids` the call ids of the history, `model`
+    is whose signatures are kept."""
 
-    def __init__(self, known_tools: Collection[str] = (), used_ids: Collection[str] = ()) -> None:
+    def __init__(self, known_tools: Collection[str] = (), used_ids: Collection[str] = (), model: str = "") -> None:
+        self._model = model
         self._decoder = msgspec.json.Decoder(_Data)
         self._think = ThinkFilter()
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._reasoning_field = ""
-        self._calls = CallAssembler(known_tools, used_ids)
+        self._details = ReasoningDetails()
+        self._calls = CallAssembler(known_tools, used_ids, model)
         self._usage: Usage | None = None
         self._refused = False
         self._finish = ""
@@ -82,6 +82,10 @@ class ReplyReader:
     def finished(self) -> bool:
         """The finish reason has come: what may follow is the usage only."""
         return bool(self._finish)
+
+    @property
+    def paused(self) -> bool:
+        return False
 
     def feed(self, data: str) -> list[Chunk]:
         """The chunks of one event. Raises Malformed, ErrorObject."""
@@ -94,6 +98,10 @@ class ReplyReader:
             raise Malformed(f"{error}: {data[:120]!r}") from None
         if read.error:
             raise ErrorObject(read.error)
+        if isinstance(read.x_groq, dict):  # Groq tells usage and errors in an envelope of its own
+            if read.x_groq.get("error"):
+                raise ErrorObject({"message": str(read.x_groq["error"]), "type": "server_error"})
+            read.usage = read.usage or read.x_groq.get("usage")
         if isinstance(read.usage, dict):
             self._usage = _usage(read.usage)
         for choice in read.choices or ():
@@ -108,8 +116,10 @@ class ReplyReader:
         for chunk in self._think.flush():
             self._keep(chunk)
         parts: list[Part] = []
-        if self._reasoning:
-            parts.append(ReasoningPart("".join(self._reasoning), self._reasoning_field or None))
+        details = self._details.whole()
+        if self._reasoning or details:
+            opaque = seal(FORMAT, self._model, details) if details else self._reasoning_field or None
+            parts.append(ReasoningPart("".join(self._reasoning), opaque))
         if text := "".join(self._text):
             parts.append(TextPart(text))
         calls = self._calls.calls()
@@ -127,20 +137,25 @@ class ReplyReader:
         if delta is not None:
             self._delta(delta, chunks)
         if isinstance(choice.finish_reason, str) and choice.finish_reason:
-            if choice.finish_reason == "error":
-                raise ErrorObject({"message": "the answer ended with finish_reason error", "type": "server_error"})
+            if choice.finish_reason in ("error", "insufficient_system_resource"):
+                words = f"the answer ended with finish_reason {choice.finish_reason}"
+                raise ErrorObject({"message": words, "type": "server_error"})
             self._finish = choice.finish_reason
             chunks.extend(self._keep(chunk) for chunk in self._think.flush())
         return chunks
 
     def _delta(self, delta: _Delta, chunks: list[Chunk]) -> None:
-        for field in ("reasoning_content", "reasoning"):
+        told = self._details.add(delta.reasoning_details) if delta.reasoning_details else ""
+        for field in REASONING_FIELDS:
             thought = getattr(delta, field)
             # Gateways that know both names send the same words in both: the first one counts.
             if isinstance(thought, str) and thought and self._reasoning_field in ("", field):
                 self._reasoning_field = field
                 chunks.append(self._keep(ReasoningDelta(thought)))
                 break
+        else:
+            if told and not self._reasoning_field:
+                chunks.append(self._keep(ReasoningDelta(told)))
         if delta.content is not None:
             self._content(delta.content, chunks)
         if isinstance(delta.refusal, str) and delta.refusal:
@@ -178,6 +193,7 @@ class _Slot:
         self.position, self.id, self.name = position, call_id, name
         self.pieces: list[str] = []
         self.chars = 0
+        self.signed: Any = None
 
     @property
     def arguments(self) -> str:
@@ -210,7 +226,8 @@ class _Slot:
 class CallAssembler:
     """Puts tool-call deltas together, whatever identifies them: an index, an id, both, or neither."""
 
-    def __init__(self, known_tools: Collection[str], used_ids: Collection[str]) -> None:
+    def __init__(self, known_tools: Collection[str], used_ids: Collection[str], model: str = "") -> None:
+        self._model = model
         self._known = frozenset(known_tools)
         self._used = set(used_ids)
         self._slots: list[_Slot] = []
@@ -236,20 +253,27 @@ class CallAssembler:
                 slot.extend_name(name)
         if index is not None:
             self._by_index[index] = slot
+        slot.signed = slot.signed or entry.get("extra_content")
         slot.write(function.get("arguments"))
         return CallDelta(slot.position, slot.name, slot.chars)
 
     def calls(self) -> list[ToolCall]:
-        """The calls in the order they were opened. Ids that are missing or were used before get a fresh one."""
+        """The calls in the order they were opened. Ids that are missing or were used before get a fresh one.
+
+        Raises Malformed for arguments whose call was never named.
+        """
         calls = []
         for slot in self._slots:
             if not slot.name and not slot.pieces:
                 continue  # an empty placeholder
+            if not slot.name:
+                raise Malformed(f"the call at position {slot.position} is half: it has arguments and no name")
             call_id = slot.id
             if not call_id or call_id in self._used:
                 call_id = f"call_{uuid.uuid4().hex[:24]}"
             self._used.add(call_id)
-            calls.append(ToolCall(call_id, slot.name, slot.arguments))
+            opaque = None if slot.signed is None else seal(FORMAT, self._model, slot.signed)
+            calls.append(ToolCall(call_id, slot.name, slot.arguments, opaque))
         return calls
 
     def _find(self, index: int | str | None, call_id: str) -> _Slot | None:
@@ -285,14 +309,10 @@ def _usage(raw: dict[str, Any]) -> Usage:
     prompt, completion = raw.get("prompt_tokens_details"), raw.get("completion_tokens_details")
     cost = raw.get("cost")
     return Usage(
-        input_tokens=_count(raw, "prompt_tokens"),
-        output_tokens=_count(raw, "completion_tokens"),
-        cache_read_tokens=_count(prompt, "cached_tokens") or _count(raw, "prompt_cache_hit_tokens"),
-        reasoning_tokens=_count(completion, "reasoning_tokens"),
+        input_tokens=count(raw, "prompt_tokens"),
+        output_tokens=count(raw, "completion_tokens"),
+        cache_read_tokens=count(prompt, "cached_tokens") or count(raw, "prompt_cache_hit_tokens"),
+        cache_write_tokens=count(prompt, "cache_write_tokens"),
+        reasoning_tokens=count(completion, "reasoning_tokens"),
         cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
     )
-
-
-def _count(raw: Any, field: str) -> int:
-    value = raw.get(field) if isinstance(raw, dict) else None
-    return int(value) if isinstance(value, int | float) and 0 <= value < 1e12 else 0

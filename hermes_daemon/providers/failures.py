@@ -17,11 +17,34 @@ from hermes_daemon.core.ports import FailureKind, ProviderFailure
 BODY_CHARS = 400
 
 _OVERFLOW = re.compile(
-    r"context[ _]length|maximum context|context[ _](window|size)|context_overflow|prompt is too long|too many tokens"
+    r"context[ _]length|context limit|maximum context|context[ _](window|size)|context_overflow"
+    r"|prompt is too long|too many tokens"
     r"|input (is too long|length exceeds)|exceeds? the (model'?s )?(maximum|max|available)[\w ]*(context|tokens|length)"
     r"|reduce the length|input tokens? (count )?exceeds?|max_prompt_tokens|token limit exceeded",
     re.IGNORECASE,
 )
+_NUMBER = r"(\d{1,3}(?:[,_ ]\d{3})+|\d+)"
+# How servers name the window when they refuse: the number that is the limit, not the one that was sent.
+_LIMITS = tuple(
+    re.compile(pattern.replace("#", _NUMBER), re.IGNORECASE)
+    for pattern in (
+        r"maximum context length (?:is|of) #",
+        r"tokens? > # maximum",
+        r"exceeds? context limit: .*> #",
+        r"(?:maximum number of tokens allowed|maximum allowed(?: input)?(?: length)?|context (?:window|size|length)"
+        r"|max_model_len|n_ctx)\W*(?:is|of|limit)?\W*#",
+        r"(?:limit of|limited to|at most|maximum of|max(?:imum)? tokens?:?) #",
+    )
+)
+# What an error inside a stream, which has no status, would have had for one.
+_MEANT = {
+    "authentication_error": 401, "invalid_api_key": 401, "permission_error": 403, "billing_error": 402,
+    "insufficient_quota": 402, "rate_limit_error": 429, "rate_limit_exceeded": 429, "not_found_error": 404,
+    "invalid_request_error": 400, "invalid_prompt": 400, "request_too_large": 413, "overloaded_error": 529,
+    "RESOURCE_EXHAUSTED": 429, "INVALID_ARGUMENT": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403,
+    "image_content_policy_violation": 451, "content_filter": 451, "bio_policy": 451,
+    "misalignment_policy_violation": 451,
+}  # fmt: skip
 _PER_TIME = re.compile(r"per (min|minute|hour|day)|\b[TR]PM\b|rate[ _]limit", re.IGNORECASE)
 _QUOTA = re.compile(
     r"insufficient[_ ](quota|balance|credits?)|exceeded your current quota|billing|payment", re.IGNORECASE
@@ -56,6 +79,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        context_limit: int | None = None,
     ) -> ProviderFailure:
         """The failure, its message bounded and without secrets."""
         return ProviderFailure(
@@ -65,6 +89,7 @@ class Endpoint(msgspec.Struct, frozen=True):
             status=status,
             retryable=retryable,
             retry_after=retry_after,
+            context_limit=context_limit,
         )
 
 
@@ -140,7 +165,10 @@ def status_failure(at: Endpoint, status: int, headers: Mapping[str, str], body: 
     wait = retry_after(headers, now) if retryable else None
     if wait is not None:
         advice = f"{advice} It asks to wait {wait:g} s."
-    return at.fail(kind, _sentence(seen, advice), status=status, retryable=retryable, retry_after=wait)
+    limit = context_limit(words) if kind == "context_overflow" else None
+    return at.fail(
+        kind, _sentence(seen, advice), status=status, retryable=retryable, retry_after=wait, context_limit=limit
+    )
 
 
 def stream_failure(at: Endpoint, error: Any) -> ProviderFailure:
@@ -149,8 +177,20 @@ def stream_failure(at: Endpoint, error: Any) -> ProviderFailure:
     code = error.get("code") if isinstance(error, dict) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else None
     seen = f"{at.url} broke off its answer: {words}"
-    kind, advice, retryable = _judge(at, status or 500, f"{codes} {words}")
-    return at.fail(kind, _sentence(seen, advice), status=status, retryable=retryable)
+    meant = next((_MEANT[name] for name in codes.split() if name in _MEANT), 500)
+    kind, advice, retryable = _judge(at, status or meant, f"{codes} {words}")
+    limit = context_limit(words) if kind == "context_overflow" else None
+    return at.fail(kind, _sentence(seen, advice), status=status, retryable=retryable, context_limit=limit)
+
+
+def context_limit(words: str) -> int | None:
+    """The window in tokens that the words of an overflow name, or None. Below 256 or beyond 100 million it is none."""
+    for pattern in _LIMITS:
+        if found := pattern.search(words):
+            tokens = int(re.sub(r"[,_ ]", "", found[1]))
+            if 256 <= tokens <= 100_000_000:
+                return tokens
+    return None
 
 
 def transport_failure(at: Endpoint, error: BaseException, *, streaming: bool, stall_s: float) -> ProviderFailure:
@@ -201,7 +241,7 @@ def _judge(at: Endpoint, status: int, words: str) -> tuple[FailureKind, str, boo
         return "context_overflow", "The conversation is too long for this model: compact it or start a new one.", False
     if status == 402 or (status in (403, 429, 500) and _QUOTA.search(words)):
         return "quota", f"Check the balance and plan that belong to {key}.", False
-    if status in (400, 403, 451) and _FILTERED.search(words):
+    if status == 451 or (status in (400, 403) and _FILTERED.search(words)):
         return "content_filter", "The provider's filter refused the request: say it in another way.", False
     if status == 401 or status == 403:
         return "auth", f"Check {key}.", False

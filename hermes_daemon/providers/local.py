@@ -17,9 +17,9 @@ import msgspec
 
 from hermes_daemon.core.ports import Chunk, ModelInfo, Processes, ProviderFailure, Request
 from hermes_daemon.core.settings import LocalSettings, ProviderSettings
+from hermes_daemon.providers.http_provider import HttpProvider
 from hermes_daemon.providers.local_process import EngineError, EngineProcess
 from hermes_daemon.providers.model_files import find_model
-from hermes_daemon.providers.openai_chat import OpenAIChat
 
 CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "local_child.py")
 STALL_S = 600.0  # a long prompt on a slow machine, behind another session's
@@ -40,7 +40,7 @@ SAMPLING = {
 class _Served:
     """A running model and how many requests it serves at the moment."""
 
-    def __init__(self, process: EngineProcess, chat: OpenAIChat) -> None:
+    def __init__(self, process: EngineProcess, chat: HttpProvider) -> None:
         self.process, self.chat = process, chat
         self.users = 0
         self.idle: asyncio.TimerHandle | None = None
@@ -191,7 +191,7 @@ class Local:
         settings = ProviderSettings(
             base_url=f"{process.url}/v1", api_key_env="key", stall_timeout=STALL_S, headers=close
         )
-        return _Served(process, OpenAIChat("local", settings, lambda _: key, extra=SAMPLING))
+        return _Served(process, HttpProvider("local", settings, lambda _: key, extra=SAMPLING))
 
     def _gone(self, name: str) -> None:
         """A process ended: forget it, unless another one has already taken its place."""

@@ -8,21 +8,10 @@ tolerance beyond the standard: an event that the end of the stream left without 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from hermes_daemon.providers.wire import Event, TooLong
 
 _BOM = b"\xef\xbb\xbf"
 _CR, _LF = 13, 10
-
-
-class Event(NamedTuple):
-    """One event: its data lines joined by newlines, and its name ("" when none was given)."""
-
-    data: str
-    name: str = ""
-
-
-class TooLong(ValueError):
-    """A line or an event is longer than the reader accepts; the stream cannot be followed any further."""
 
 
 class SSEReader:
@@ -107,6 +96,9 @@ class SSEReader:
             self._has_data = True
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
+        elif field == b"error" and not self._has_data:
+            # Older llama.cpp servers tell a failure in a field of this name, which the standard would ignore.
+            events.append(Event('{"error":' + value.decode("utf-8", "replace") + "}", "error"))
         # `id` and `retry` steer automatic reconnection, which no model endpoint offers; comments have an empty name.
 
     def _check(self, size: int) -> None:

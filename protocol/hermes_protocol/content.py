@@ -42,11 +42,13 @@ class ImagePart(Wire, tag="image", tag_field="type", frozen=True):
 
 
 class ToolCall(Wire, tag="toolCall", tag_field="type", frozen=True):
-    """A call as the model wrote it. `arguments` is the raw JSON text, kept even when it does not parse."""
+    """A call as the model wrote it. `arguments` is the raw JSON text, kept even when it does not parse. `opaque` is
+    provider data that must go back with the call byte for byte (signatures)."""
 
     call_id: str
     name: str
     arguments: str
+    opaque: str | None = None
 
 
 class ToolResult(Wire, tag="toolResult", tag_field="type", frozen=True):

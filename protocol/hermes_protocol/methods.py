@@ -734,7 +734,11 @@ class MiddlewareListResult(Wire, frozen=True):
 
 
 class ModelRow(Wire, frozen=True):
-    """One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason."""
+    """One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason.
+
+    `vision`, `reasoning`, the prices (US dollars for a million tokens) and `efforts` (the reasoning efforts it takes)
+    are left out where they are not known.
+    """
 
     id: str
     provider: str
@@ -744,6 +748,11 @@ class ModelRow(Wire, frozen=True):
     default: bool = False
     state: str = "ready"
     note: str = ""
+    vision: bool | None = None
+    reasoning: bool | None = None
+    efforts: tuple[str, ...] | None = None
+    input_price: float | None = None
+    output_price: float | None = None
 
 
 class ModelsParams(Wire, frozen=True):

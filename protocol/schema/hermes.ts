@@ -52,12 +52,13 @@ export interface ImagePart {
   blobId?: string | null;
 }
 
-/** A call as the model wrote it. `arguments` is the raw JSON text, kept even when it does not parse. */
+/** A call as the model wrote it. `arguments` is the raw JSON text, kept even when it does not parse. `opaque` is provider data that must go back with the call byte for byte (signatures). */
 export interface ToolCall {
   type: "toolCall";
   callId: string;
   name: string;
   arguments: string;
+  opaque?: string | null;
 }
 
 /** The answer to one call: what the model reads. `is_error` marks a failed or refused call. */
@@ -1211,7 +1212,7 @@ export interface ModelsResult {
   default: string;
 }
 
-/** One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason. */
+/** One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason. `vision`, `reasoning`, the prices (US dollars for a million tokens) and `efforts` (the reasoning efforts it takes) are left out where they are not known. */
 export interface ModelRow {
   id: string;
   provider: string;
@@ -1221,6 +1222,11 @@ export interface ModelRow {
   default?: boolean; // default false
   state?: string; // default "ready"
   note?: string; // default ""
+  vision?: boolean | null;
+  reasoning?: boolean | null;
+  efforts?: string[] | null;
+  inputPrice?: number | null;
+  outputPrice?: number | null;
 }
 
 export interface UsageParams {

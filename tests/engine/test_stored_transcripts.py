@@ -13,7 +13,7 @@ import pytest
 from hermes_daemon.core.records import AddMessage, PutSession, SessionRow
 from hermes_daemon.core.settings import DatabaseSettings, ProviderSettings
 from hermes_daemon.engine.identity import SystemClock
-from hermes_daemon.providers.openai_chat import OpenAIChat
+from hermes_daemon.providers.http_provider import HttpProvider
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_protocol.content import Message, Part, TextPart, ToolCall, ToolResult
 from tests.support.live import live
@@ -48,7 +48,7 @@ def send_after(home: Path, messages: list[Message], endpoint: Endpoint) -> None:
         row = SessionRow(session_id=SESSION, epoch="e", cwd=str(home), created_at=NOW, updated_at=NOW)
         await store.write(PutSession(row=row), *(AddMessage(session_id=SESSION, message=m) for m in messages))
         await store.close()
-        provider = OpenAIChat("lab", ProviderSettings(base_url=endpoint.base_url), lambda _: None)
+        provider = HttpProvider("lab", ProviderSettings(base_url=endpoint.base_url), lambda _: None)
         async with live(str(home), provider=provider) as daemon:
             peer = await daemon.peer()
             await peer.request("hermes/session/subscribe", {"sessionId": SESSION})
@@ -148,7 +148,7 @@ def test_arguments_that_are_no_object_are_quoted_in_bounds(tmp_path: Path) -> No
 
 def test_a_message_leaves_once_in_a_new_session_and_after_a_restart(tmp_path: Path) -> None:
     async def story(endpoint: Endpoint) -> None:
-        provider = OpenAIChat("lab", ProviderSettings(base_url=endpoint.base_url), lambda _: None)
+        provider = HttpProvider("lab", ProviderSettings(base_url=endpoint.base_url), lambda _: None)
         async with live(str(tmp_path), provider=provider) as daemon:
             peer = await daemon.peer()
             session = await peer.session(str(tmp_path))

@@ -13,7 +13,7 @@ from hermes_daemon.core.settings import LocalSettings, ModelEntry, ModelSettings
 from hermes_daemon.providers.catalog import Catalog
 from hermes_daemon.providers.presets import PRESETS, with_preset
 from hermes_protocol.methods import ModelRow
-from tests.support.model_streams import answer, asking
+from tests.support.model_streams import answer, asking, collect
 from tests.support.raw_http import HttpConnection, HttpRequest, RawHttp
 from tests.support.scripted_http import ScriptedHttp
 
@@ -131,7 +131,7 @@ def test_a_presets_key_goes_only_to_the_presets_address() -> None:
     elsewhere = ProviderSettings(base_url="http://elsewhere.test")
     assert with_preset("openai", elsewhere) == elsewhere
     assert with_preset("acme", ACME) == ACME
-    assert all(preset.base_url.startswith("http") for preset in PRESETS.values())
+    assert all(preset.base_url.startswith("http") for name, preset in PRESETS.items() if name != "azure")
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -199,6 +199,113 @@ def test_the_window_an_endpoint_tells_is_taken_over(tmp_path: Path) -> None:
             await it.close()
 
     asyncio.run(run())
+
+
+# --- what is learned ------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_that_names_the_window_is_remembered_over_restarts(tmp_path: Path) -> None:
+    words = "This model's maximum context length is 8,192 tokens. However, you requested 9000."
+
+    async def handler(request: HttpRequest, connection: HttpConnection) -> None:
+        if request.method == "GET":
+            row = {"id": "m", "max_model_len": 16_000}
+            await connection.answer(200, json.dumps({"data": [row]}).encode())
+        else:
+            await connection.answer(400, json.dumps({"error": {"message": words}}).encode())
+
+    async def run() -> None:
+        async with RawHttp(handler) as server:
+            providers = {"p": ProviderSettings(base_url=server.url)}
+            it = catalog(tmp_path, providers=providers)
+            provider, info = it.resolve("p/m")
+            assert info.context_length == 128_000
+            _, failure = await collect(provider, asking("x"))
+            assert failure is not None
+            assert (failure.kind, failure.context_limit) == ("context_overflow", 8192)
+            assert it.resolve("p/m")[1].context_length == 8192
+            await it.close()
+            again = catalog(tmp_path, providers=providers)
+            assert again.resolve("p/m")[1].context_length == 8192
+            await again.rows(True)  # what the endpoint tells later is newer
+            assert again.resolve("p/m")[1].context_length == 16_000
+            again.learn_limit("p/m", 4000)
+            assert again.resolve("p/m")[1].context_length == 4000
+            await again.close()
+
+    asyncio.run(run())
+
+
+def test_a_list_is_kept_on_disk_and_asked_for_again_when_it_is_old(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with ScriptedHttp() as server:
+            providers = {"p": ProviderSettings(base_url=server.base_url)}
+            for at, asked in ((1000.0, 1), (1200.0, 1), (1301.0, 2), (900.0, 3)):
+                it = Catalog(Settings(providers=providers), {}.get, str(tmp_path), now=lambda at=at: at)
+                assert "p/echo" in {row.id for row in await it.rows(True)}
+                assert len(server.requests) == asked
+                await it.close()
+            later = Catalog(Settings(providers=providers), {}.get, str(tmp_path))
+            assert "p/echo" in {row.id for row in await later.rows(False)}  # without asking anybody
+            assert len(server.requests) == 3
+            await later.close()
+
+    asyncio.run(run())
+
+
+def test_rows_show_prices_and_abilities_where_they_are_known(tmp_path: Path) -> None:
+    settings = ProviderSettings(models=("gpt-4o-mini", "nobody-knows"))
+    rows = rows_of(catalog(tmp_path, {"OPENAI_API_KEY": "k"}, providers={"openai": settings}))
+    known, unknown = rows["openai/gpt-4o-mini"], rows["openai/nobody-knows"]
+    assert (known.input_price, known.output_price, known.vision, known.reasoning) == (0.15, 0.6, True, False)
+    assert (known.context_length, known.max_output) == (128_000, 16_384)
+    assert (unknown.input_price, unknown.output_price, unknown.vision) == (None, None, None)
+
+
+def test_a_cost_is_told_for_a_known_price_and_absent_for_half_of_one(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+    answered = json.dumps({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": usage})
+
+    async def handler(request: HttpRequest, connection: HttpConnection) -> None:
+        await connection.answer(200, answered.encode())
+
+    async def run() -> list[float | None]:
+        async with RawHttp(handler) as server:
+            priced = ModelEntry("m", input_price=2.0, output_price=10.0)
+            entries = (priced, ModelEntry("half", input_price=2.0), "none")
+            it = catalog(tmp_path, providers={"p": ProviderSettings(base_url=server.url, models=entries)})
+            costs = []
+            for name in ("m", "half", "none"):
+                provider, info = it.resolve(f"p/{name}")
+                reply = await answer(provider, asking("x", info.name))
+                assert reply.usage is not None
+                costs.append(reply.usage.cost)
+            await it.close()
+            return costs
+
+    assert asyncio.run(run()) == [pytest.approx(0.003), None, None]
+
+
+def test_several_keys_are_missing_only_when_all_are(tmp_path: Path) -> None:
+    both = ProviderSettings(base_url="http://acme.test", api_key_env=("A", "B"), models=("m",))
+    assert rows_of(catalog(tmp_path, providers={"acme": both}))["acme/m"].note == "set A or B"
+    assert rows_of(catalog(tmp_path, {"B": "k"}, providers={"acme": both}))["acme/m"].state == "ready"
+    stored = ProviderSettings(base_url="http://acme.test", api_key_env="keyring:acme/me", models=("m",))
+    assert rows_of(catalog(tmp_path, providers={"acme": stored}))["acme/m"].state == "ready"  # not asked for a list
+
+
+def test_a_model_that_takes_no_such_effort_says_so_before_anything_is_sent(tmp_path: Path) -> None:
+    entry = ModelEntry("m", efforts=("low",))
+
+    async def use(it: Catalog) -> None:
+        provider, info = it.resolve("p/m")
+        assert info.efforts == ("low",)
+        _, failure = await collect(provider, asking("x", info.name, thinking="max"))
+        assert failure is not None
+        assert (failure.kind, failure.retryable) == ("bad_request", False)
+        assert "it takes low. Nothing was sent." in failure.message
+
+    with_catalog(catalog(tmp_path, providers={"p": ProviderSettings(base_url="http://x.test", models=(entry,))}), use)
 
 
 # --- changes --------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from hermes_daemon.core.ports import Request, ToolSpec
-from hermes_daemon.providers.chat_request import Dialect, request_body
+from hermes_daemon.providers.chat_request import request_body
+from hermes_daemon.providers.wire import Quirks, Terms
 from hermes_protocol.content import ImagePart, Message, ReasoningPart, TextPart, ToolCall, ToolResult
 
 
@@ -12,10 +13,10 @@ def user(text: str) -> Message:
     return Message("user", (TextPart(text),))
 
 
-def body(*messages: Message, system: str = "", dialect: Dialect | None = None, **fields: Any) -> dict[str, Any]:
+def body(*messages: Message, system: str = "", quirks: Quirks | None = None, **fields: Any) -> dict[str, Any]:
     extra = fields.pop("extra", {})
     request = Request("m", system, messages, **fields)
-    return json.loads(request_body(request, dialect or Dialect(), extra))
+    return json.loads(request_body(request, Terms(quirks or Quirks(), extra=extra)))
 
 
 def test_a_first_request() -> None:
@@ -36,7 +37,7 @@ def test_a_first_request() -> None:
 
 
 def test_what_a_server_refused_is_said_otherwise() -> None:
-    sent = body(user("hi"), dialect=Dialect(include_usage=False, output_limit="max_completion_tokens"), max_output=5)
+    sent = body(user("hi"), quirks=Quirks(include_usage=False, output_limit="max_completion_tokens"), max_output=5)
     assert "stream_options" not in sent
     assert sent["max_completion_tokens"] == 5
 

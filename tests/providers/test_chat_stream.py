@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from hermes_daemon.core.ports import CallDelta, Chunk, ReasoningDelta, Reply, TextDelta
-from hermes_daemon.providers.chat_stream import ErrorObject, Malformed, ReplyReader
+from hermes_daemon.providers.chat_stream import ReplyReader
 from hermes_daemon.providers.sse import SSEReader
+from hermes_daemon.providers.wire import ErrorObject, Malformed
 from hermes_protocol.content import ReasoningPart, Usage
 from tests.support.shared_data import case_bytes
 

@@ -10,6 +10,7 @@ import pytest
 from hermes_daemon.providers.failures import (
     BODY_CHARS,
     Endpoint,
+    context_limit,
     error_text,
     redact,
     retry_after,
@@ -140,3 +141,42 @@ def test_a_rejected_certificate_is_told_from_a_network_that_is_down() -> None:
     timeout = transport_failure(AT, httpx.ConnectTimeout(""), streaming=False, stall_s=1)
     assert "connect_timeout" in timeout.message
     assert timeout.retryable
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        ("This model's maximum context length is 8192 tokens. However, you requested 9001 tokens.", 8192),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 200_000),
+        ("input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000, decrease input", 200_000),
+        ("the request exceeds the available context size (4096 tokens), try increasing it", 4096),
+        ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", 1_048_576),
+        ("This endpoint's maximum context length is 131,072 tokens. You requested about 140,000 tokens", 131_072),
+        ("please reduce the length of the messages", None),
+        ("maximum context length is 7 tokens", None),
+    ],
+)
+def test_the_window_is_read_from_the_words_of_an_overflow(words: str, tokens: int | None) -> None:
+    assert context_limit(words) == tokens
+    body = json.dumps({"error": {"message": words}}).encode()
+    failure = status_failure(AT, 400, {}, body, 0.0)
+    assert (failure.kind, failure.context_limit) == ("context_overflow", tokens)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable"),
+    [
+        ({"type": "overloaded_error", "message": "Overloaded"}, "overload", True),
+        ({"type": "rate_limit_error", "message": "slow"}, "rate", True),
+        ({"type": "authentication_error", "message": "no"}, "auth", False),
+        ({"type": "billing_error", "message": "pay"}, "quota", False),
+        ({"type": "invalid_request_error", "message": "prompt is too long"}, "context_overflow", False),
+        ({"type": "invalid_request_error", "message": "odd"}, "bad_request", False),
+        ({"code": "server_error", "message": "broke"}, "overload", True),
+        ({"code": "bio_policy", "message": "no"}, "content_filter", False),
+        ("plain words", "overload", True),
+    ],
+)
+def test_an_error_inside_a_stream_is_judged_by_its_type(error: object, kind: str, retryable: bool) -> None:
+    failure = stream_failure(AT, error)
+    assert (failure.kind, failure.retryable) == (kind, retryable)

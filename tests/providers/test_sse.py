@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_daemon.providers.sse import Event, SSEReader, TooLong
+from hermes_daemon.providers.sse import SSEReader
+from hermes_daemon.providers.wire import Event, TooLong
 from tests.support.shared_data import case_bytes
 
 

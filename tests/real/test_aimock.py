@@ -11,7 +11,7 @@ import pytest
 
 from hermes_daemon.core.ports import ReasoningDelta, Request, ToolSpec
 from hermes_daemon.core.settings import ProviderSettings
-from hermes_daemon.providers.openai_chat import OpenAIChat
+from hermes_daemon.providers.http_provider import HttpProvider
 from hermes_protocol.content import Message, TextPart, ToolResult, Usage
 from tests.support.aimock import Aimock, aimock
 from tests.support.model_streams import answer, asking, collect
@@ -64,9 +64,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aimock]:
         yield running
 
 
-def run(server: Aimock, use: Callable[[OpenAIChat], Awaitable[Any]]) -> Any:
+def run(server: Aimock, use: Callable[[HttpProvider], Awaitable[Any]]) -> Any:
     async def main() -> Any:
-        chat = OpenAIChat("aimock", ProviderSettings(base_url=server.base_url, stall_timeout=10), lambda _: None)
+        chat = HttpProvider("aimock", ProviderSettings(base_url=server.base_url, stall_timeout=10), lambda _: None)
         try:
             return await use(chat)
         finally:
@@ -76,7 +76,7 @@ def run(server: Aimock, use: Callable[[OpenAIChat], Awaitable[Any]]) -> Any:
 
 
 def test_text_comes_in_pieces(server: Aimock) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         chunks, failure = await collect(chat, asking("hello", "gpt-4o"))
         assert failure is None
         assert len(chunks) > 5
@@ -86,7 +86,7 @@ def test_text_comes_in_pieces(server: Aimock) -> None:
 
 
 def test_thinking_comes_apart_from_the_text(server: Aimock) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         chunks, _ = await collect(chat, asking("think", "gpt-4o"))
         assert "".join(c.text for c in chunks if isinstance(c, ReasoningDelta)) == "six times seven"
         assert (await answer(chat, asking("think", "gpt-4o"))).message.text == "42"
@@ -95,7 +95,7 @@ def test_thinking_comes_apart_from_the_text(server: Aimock) -> None:
 
 
 def test_a_round_of_parallel_tool_calls(server: Aimock) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         first = await answer(chat, asking("read", "gpt-4o", tools=TOOLS))
         assert first.stop == "tool_calls"
         calls = first.message.calls
@@ -110,7 +110,7 @@ def test_a_round_of_parallel_tool_calls(server: Aimock) -> None:
 
 
 def test_usage_and_stops(server: Aimock) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         assert (await answer(chat, asking("counted", "gpt-4o"))).usage == Usage(11, 3)
         assert (await answer(chat, asking("cut", "gpt-4o"))).stop == "length"
 
@@ -118,7 +118,7 @@ def test_usage_and_stops(server: Aimock) -> None:
 
 
 def test_an_injected_rate_limit_is_waited_out(server: Aimock) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         reply, failures = await persistently(chat, asking("limited", "gpt-4o"))
         assert reply is not None
         assert reply.message.text == "patience"
@@ -128,7 +128,7 @@ def test_an_injected_rate_limit_is_waited_out(server: Aimock) -> None:
 
 
 def test_a_truncated_stream_is_asked_again(server: Aimock) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         reply, failures = await persistently(chat, asking("truncated", "gpt-4o"))
         assert reply is not None
         assert reply.message.text == "a whole answer"
@@ -139,7 +139,7 @@ def test_a_truncated_stream_is_asked_again(server: Aimock) -> None:
 
 
 def test_a_refused_key_and_an_unknown_fixture_are_told_at_once(server: Aimock) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         reply, failures = await persistently(chat, asking("denied", "gpt-4o"))
         assert reply is None
         assert [failure.kind for failure in failures] == ["auth"]
@@ -160,7 +160,7 @@ def test_a_refused_key_and_an_unknown_fixture_are_told_at_once(server: Aimock) -
     ],
 )
 def test_chaos_of_every_kind_is_a_clear_failure(server: Aimock, fault: str, kind: str) -> None:
-    async def use(chat: OpenAIChat) -> None:
+    async def use(chat: HttpProvider) -> None:
         _, failure = await collect(chat, asking("hello", "gpt-4o"))
         assert failure is not None
         assert failure.kind == kind

@@ -10,7 +10,7 @@ import pytest
 
 from hermes_daemon.core.ports import ProviderFailure, Reply, ToolSpec
 from hermes_daemon.core.settings import ProviderSettings
-from hermes_daemon.providers.openai_chat import OpenAIChat
+from hermes_daemon.providers.http_provider import HttpProvider
 from tests.support.llmock import Llmock, llmock
 from tests.support.model_streams import asking
 from tests.support.retrying import persistently
@@ -34,7 +34,7 @@ def ask(
 
     async def run() -> tuple[Reply | None, list[ProviderFailure]]:
         settings = ProviderSettings(base_url=server.base_url, api_key_env="K", stall_timeout=stall_timeout)
-        chat = OpenAIChat("llmock", settings, lambda _: "test-key")
+        chat = HttpProvider("llmock", settings, lambda _: "test-key")
         try:
             return await persistently(chat, asking("What is the weather?", "gpt-4o", **fields))
         finally:

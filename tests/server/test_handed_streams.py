@@ -11,7 +11,7 @@ import pytest
 
 from hermes_daemon.core.ports import ToolContext, ToolOutcome
 from hermes_daemon.core.settings import ProviderSettings
-from hermes_daemon.providers.openai_chat import OpenAIChat
+from hermes_daemon.providers.http_provider import HttpProvider
 from tests.support.live import Live, Peer, TestTool, live
 from tests.support.raw_http import HttpConnection, HttpRequest, RawHttp
 from tests.support.shared_data import case_bytes
@@ -42,7 +42,7 @@ def through_a_daemon(folder: Path, bodies: list[bytes], story: Story, *tools: st
         for tool in made:
             tool.card.parameters.pop("additionalProperties")
         async with RawHttp(handler) as server:
-            chat = OpenAIChat("acme", ProviderSettings(base_url=f"{server.url}/v1"), lambda _: None)
+            chat = HttpProvider("acme", ProviderSettings(base_url=f"{server.url}/v1"), lambda _: None)
             config = f"agent:\n  api_max_retries: {retries}\n"
             async with live(str(folder), provider=chat, tools=made, config=config) as daemon:
                 peer = await daemon.peer()

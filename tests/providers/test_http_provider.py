@@ -10,7 +10,9 @@ import pytest
 
 from hermes_daemon.core.ports import Chunk, ProviderFailure, Reply, Request, TextDelta
 from hermes_daemon.core.settings import ProviderSettings
-from hermes_daemon.providers.openai_chat import OpenAIChat, Price, is_loopback
+from hermes_daemon.providers.http_provider import HttpProvider, is_loopback
+from hermes_daemon.providers.prices import Price
+from hermes_daemon.providers.wire import Traits
 from hermes_protocol.content import Message, TextPart, ToolCall, ToolResult, Usage
 from tests.support.model_streams import answer, asking, collect
 from tests.support.raw_http import Handler, HttpConnection, HttpRequest, RawHttp
@@ -24,10 +26,10 @@ HELLO = (
 DONE = b"data: [DONE]\n\n"
 
 
-def provider(url: str, **settings: Any) -> OpenAIChat:
+def provider(url: str, **settings: Any) -> HttpProvider:
     secrets = settings.pop("secrets", {})
-    extra = {name: settings.pop(name) for name in ("prices", "extra", "now") if name in settings}
-    return OpenAIChat("acme", ProviderSettings(base_url=url, **settings), secrets.get, **extra)
+    extra = {name: settings.pop(name) for name in ("traits", "extra", "now") if name in settings}
+    return HttpProvider("acme", ProviderSettings(base_url=url, **settings), secrets.get, **extra)
 
 
 def streaming(*pieces: bytes) -> Handler:
@@ -47,7 +49,7 @@ def answering(status: int, body: bytes, **headers: str) -> Handler:
     return handler
 
 
-def talk(handler: Handler, use: Callable[[RawHttp, OpenAIChat], Awaitable[Any]], **settings: Any) -> Any:
+def talk(handler: Handler, use: Callable[[RawHttp, HttpProvider], Awaitable[Any]], **settings: Any) -> Any:
     async def run() -> Any:
         async with RawHttp(handler) as server:
             chat = provider(f"{server.url}/v1", **settings)
@@ -60,7 +62,7 @@ def talk(handler: Handler, use: Callable[[RawHttp, OpenAIChat], Awaitable[Any]],
 
 
 def failure_of(handler: Handler, **settings: Any) -> tuple[list[Chunk], ProviderFailure]:
-    async def use(server: RawHttp, chat: OpenAIChat) -> tuple[list[Chunk], ProviderFailure]:
+    async def use(server: RawHttp, chat: HttpProvider) -> tuple[list[Chunk], ProviderFailure]:
         chunks, failure = await collect(chat, asking("x"))
         assert failure is not None
         assert server.url in failure.message
@@ -73,7 +75,7 @@ def failure_of(handler: Handler, **settings: Any) -> tuple[list[Chunk], Provider
 
 
 def test_an_answer_is_streamed_and_the_connection_is_kept() -> None:
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         for _ in range(3):
             assert (await answer(chat, asking("x"))).message.text == "Hello"
         assert len(server.connections) == 1
@@ -85,7 +87,7 @@ def test_an_answer_is_streamed_and_the_connection_is_kept() -> None:
 
 
 def test_a_stream_without_done_ends_with_its_connection() -> None:
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         assert (await answer(chat, asking("x"))).message.text == "Hello"
 
     talk(streaming(HELLO), use)
@@ -97,7 +99,7 @@ def test_a_connection_that_breaks_behind_the_finish_reason_costs_nothing() -> No
         await connection.piece(HELLO)
         connection.drop()
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         assert (await answer(chat, asking("x"))).message.text == "Hello"
 
     talk(handler, use)
@@ -112,7 +114,7 @@ def test_a_kept_connection_that_the_server_has_closed_meanwhile_costs_nothing() 
 
     server_requests: list[HttpRequest] = []
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         nonlocal server_requests
         server_requests = server.requests
         for _ in range(3):
@@ -126,12 +128,12 @@ def test_a_price_makes_a_cost_unless_the_server_told_one() -> None:
     usage = b'data: {"choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":100%s}}\n\n'
 
     def cost(tail: bytes) -> float | None:
-        async def use(server: RawHttp, chat: OpenAIChat) -> float | None:
+        async def use(server: RawHttp, chat: HttpProvider) -> float | None:
             reply = await answer(chat, asking("x"))
             assert reply.usage is not None
             return reply.usage.cost
 
-        return talk(streaming(HELLO, usage % tail, DONE), use, prices={"m": Price(2.0, 10.0)})
+        return talk(streaming(HELLO, usage % tail, DONE), use, traits=lambda model: Traits(price=Price(2.0, 10.0)))
 
     assert cost(b"") == pytest.approx(0.003)
     assert cost(b',"cost":0.5') == 0.5
@@ -140,7 +142,7 @@ def test_a_price_makes_a_cost_unless_the_server_told_one() -> None:
 def test_answers_that_are_no_stream_are_read_too() -> None:
     whole = json.dumps({"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}).encode()
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> str:
+    async def use(server: RawHttp, chat: HttpProvider) -> str:
         return (await answer(chat, asking("x"))).message.text
 
     assert talk(answering(200, whole), use) == "Hello"
@@ -158,7 +160,7 @@ def test_options_that_a_server_refuses_by_name_are_said_otherwise_and_remembered
         else:
             await streaming(HELLO, DONE)(request, connection)
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         for _ in range(2):
             await answer(chat, asking("x", max_output=7))
         assert len(server.requests) == 4
@@ -234,7 +236,7 @@ def test_case_streams_cut_anywhere_give_the_same(name: str, file: str, outcome: 
         cut = len(outcomes)
         await streaming(body[:cut], body[cut:])(request, connection)
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         while len(outcomes) <= len(body):
             chunks, failure = await collect(chat, asking("x"))
             if failure is not None:
@@ -305,7 +307,7 @@ def test_silence_is_a_stall_and_comments_are_life() -> None:
         await connection.piece(HELLO + DONE)
         await connection.end_stream()
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         assert (await answer(chat, asking("x"))).message.text == "Hello"
 
     talk(commenting, use, stall_timeout=0.25)
@@ -317,7 +319,7 @@ def test_closing_the_iterator_closes_the_connection() -> None:
         await connection.piece(HELLO.split(b"\n\n")[0] + b"\n\n")
         await connection.gone.wait()
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         stream = chat.stream(asking("x"))
         assert await anext(stream) == TextDelta("Hello")
         await stream.aclose()
@@ -331,7 +333,7 @@ def test_cancelling_the_reader_closes_the_connection() -> None:
         await connection.begin_stream()
         await connection.gone.wait()
 
-    async def use(server: RawHttp, chat: OpenAIChat) -> None:
+    async def use(server: RawHttp, chat: HttpProvider) -> None:
         reading = asyncio.ensure_future(collect(chat, asking("x")))
         while not server.requests:
             await asyncio.sleep(0)
@@ -367,7 +369,7 @@ def test_a_missing_or_unsendable_key_or_header_is_told_before_anything_is_sent()
         ({"headers": {"x-a": "ü"}}, "bad_request", "headers.x-a"),
     ):
 
-        async def use(server: RawHttp, chat: OpenAIChat) -> ProviderFailure:
+        async def use(server: RawHttp, chat: HttpProvider) -> ProviderFailure:
             _, failure = await collect(chat, asking("x"))
             assert failure is not None
             assert server.requests == []
