@@ -11,8 +11,9 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hermes_daemon.engine.identity import SystemClock, new_id
 from hermes_daemon.server.connection import Connection
@@ -33,14 +34,38 @@ TIDY_SECONDS = 300.0
 SESSION_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM")
 
 
-async def serve(address: Address, listener: socket.socket, owner: Owner, *, ready: Callable[[], None]) -> int:
-    """Serve the address until stopped; the exit code. `ready` is called when the first connection can be accepted."""
-    identity = _identity(address.home, (f"unix:{address.socket_path}",))
-    daemon = Daemon(identity, functools.partial(open_engine, address), owner.withdraw)
+async def serve(
+    address: Address,
+    listener: socket.socket,
+    owner: Owner,
+    *,
+    ready: Callable[[], None],
+    tell_supervisor: Callable[..., None] = lambda *_, **__: None,
+    passed: Sequence[socket.socket] = (),
+) -> Daemon:
+    """Serve the address until stopped; the daemon as it was then. `ready` is called when the first connection can be
+    accepted. `passed` are sockets of a supervisor, `listener` perhaps one of them: it keeps them when we leave."""
+    endpoints = [f"unix:{address.socket_path}"]
+    servers: list[asyncio.AbstractServer] = []
+
+    def withdraw() -> None:
+        owner.withdraw()
+        owner.note_leaving(state=daemon.state, restart=daemon.restart, until=daemon.leaves_at)
+        for server in servers if passed else ():
+            server.close()  # who connects now waits in the supervisor's socket for our successor
+
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: Connection(daemon, "unix"), sock=listener)
+    identity = _identity(address.home, endpoints)
+    daemon = Daemon(identity, functools.partial(open_engine, address), withdraw, tell_supervisor)
+    servers.append(await loop.create_unix_server(lambda: Connection(daemon, "unix"), sock=listener, **_kept(loop)))
+    for sock in passed:
+        if sock is not listener:
+            servers.append(await loop.create_server(lambda: Connection(daemon, "tcp"), sock=sock))
+            host, port = sock.getsockname()[:2]
+            endpoints.append(f"tcp:{host}:{port}")
     _on_signals(daemon)
     ready()
+    tell_supervisor("READY")
     owner.write_state(
         boot_id=identity.boot_id,
         build_id=identity.build_id,
@@ -53,17 +78,24 @@ async def serve(address: Address, listener: socket.socket, owner: Owner, *, read
         await daemon.stopped.wait()
     finally:
         opening.cancel()
-        server.close()
+        for server in servers:
+            server.close()
         log.info("stopped")
-    return 0
+    return daemon
+
+
+def _kept(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+    """From Python 3.13 on, asyncio removes a unix socket's file when it is closed; the owner does that here."""
+    mends = sys.version_info >= (3, 13) and isinstance(loop, asyncio.SelectorEventLoop)
+    return {"cleanup_socket": False} if mends else {}
 
 
 def _on_signals(daemon: Daemon) -> None:
-    """SIGTERM and SIGINT end turns and stop; SIGHUP reads the configuration again."""
+    """SIGTERM and SIGINT end turns and stop, twice at once; SIGHUP reads the configuration again."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: daemon.stop("now", "signal", restart=False))
-    loop.add_signal_handler(signal.SIGHUP, lambda: daemon.room and daemon.room.reload())
+    loop.add_signal_handler(signal.SIGHUP, lambda: daemon.room and daemon.reload())
 
 
 async def _open_early(daemon: Daemon) -> None:
@@ -74,7 +106,7 @@ async def _open_early(daemon: Daemon) -> None:
         log.error("%s", error)
 
 
-def _identity(home: str, endpoints: tuple[str, ...]) -> Identity:
+def _identity(home: str, endpoints: Sequence[str]) -> Identity:
     """This process. Its build is the version and this file as it was installed: an installation replaces it."""
     build = _build()
     return Identity(
@@ -121,14 +153,14 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.engine.sessions import Sessions
     from hermes_daemon.middleware.registry import Registry
     from hermes_daemon.providers.catalog import Catalog
-    from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.engine_room import NO_SESSION, EngineRoom
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
 
     table.check(set(daemon.reader_handlers))
-    children = SessionProcesses(store, "local model")
+    children = SessionProcesses(store, NO_SESSION)
     catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
     redaction = Redaction()
     parts = Parts(

@@ -16,9 +16,13 @@ from hermes_local.arguments import Command, Option, UsageError, parse, spell
 from hermes_local.spawn import EXIT_TRY_AGAIN, EXIT_UNAVAILABLE, DaemonUnavailable
 
 if TYPE_CHECKING:
+    import socket
     from asyncio import AbstractEventLoop
 
+    from hermes_daemon.server.lifecycle import Owner
+
 PROGRAM = "hermes-daemon"
+EXIT_START_AGAIN = 100
 PROFILE = Option("profile", "the profile whose daemon is meant", value="PROFILE", short="p")
 
 COMMANDS = (
@@ -31,6 +35,7 @@ COMMANDS = (
             Option("runtime-dir", "the folder of socket, lock and state file", value="DIR"),
             Option("ready-fd", "write one JSON line to this descriptor when ready", value="N", number=True),
             Option("until-fd", "stop when this descriptor reaches its end", value="N", number=True),
+            Option("supervised", "exit with 100 when a supervisor is to start the next one"),
         ),
     ),
     Command(
@@ -92,13 +97,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given["runtime_dir"]:
         address = Address(address.root, address.profile, os.path.realpath(str(given["runtime_dir"])))
     return _serve(
-        address, foreground=bool(given["foreground"]), ready_fd=_fd(given["ready_fd"]), until_fd=_fd(given["until_fd"])
+        address,
+        foreground=bool(given["foreground"]),
+        ready_fd=_fd(given["ready_fd"]),
+        until_fd=_fd(given["until_fd"]),
+        supervised=bool(given["supervised"]),
     )
 
 
-def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd: int | None) -> int:
+def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd: int | None, supervised: bool) -> int:
     from hermes_daemon.server.lifecycle import CannotListen, Owned, Owner, Readiness
+    from hermes_local.supervisor import BadSocket, Supervisor, passed_sockets
 
+    _leave_by_signals()
+    supervisor = Supervisor.found(os.environ)
     readiness = Readiness(ready_fd)
     try:
         owner = Owner.acquire(address)
@@ -110,8 +122,9 @@ def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd
         return _fail(str(error), EXIT_UNAVAILABLE)
     try:
         try:
-            listener = owner.bind()
-        except CannotListen as error:
+            passed = passed_sockets(os.environ)
+            listener = _listener(owner, passed)
+        except (CannotListen, BadSocket) as error:
             readiness.failed(str(error), EXIT_UNAVAILABLE)
             return _fail(str(error), EXIT_UNAVAILABLE)
         os.chdir(address.home)  # the folder a client happened to stand in may be unmounted or removed
@@ -123,11 +136,41 @@ def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd
         logfile.setup(address.log_path, "INFO", foreground=foreground)
         if until_fd is not None:
             _stop_at_end(until_fd)
-        run = assemble.serve(address, listener, owner, ready=lambda: readiness.ready(address))
+        run = assemble.serve(
+            address,
+            listener,
+            owner,
+            ready=lambda: readiness.ready(address),
+            tell_supervisor=supervisor.tell,
+            passed=passed,
+        )
         with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(run)
+            daemon = runner.run(run)
+        again = daemon.restart or daemon.reason == "idle"
+        # With a socket of the supervisor's the next connection starts the next daemon.
+        return EXIT_START_AGAIN if supervised and again and not passed else 0
     finally:
         owner.release()
+
+
+def _listener(owner: Owner, passed: Sequence[socket.socket]) -> socket.socket:
+    """The unix socket to serve: the one that was passed, else one of our own."""
+    for sock in passed:
+        if sock.family == sock.family.AF_UNIX:
+            owner.adopt(sock)
+            return sock
+    return owner.bind()
+
+
+def _leave_by_signals() -> None:
+    """Until the loop takes SIGTERM and SIGINT over, let them end a start in order: what was made is removed again."""
+    import signal
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
 
 
 def _loop_factory() -> Callable[[], AbstractEventLoop] | None:

@@ -18,6 +18,7 @@ from hermes_daemon.engine.identity import new_id
 from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.outbox import Outbox, Subscription
 from hermes_daemon.server.peers import hung_up, is_ours
+from hermes_daemon.server.stranger import FROZEN_METHODS, Stranger
 from hermes_protocol import envelope
 from hermes_protocol.content import By
 from hermes_protocol.envelope import Answer, Batch, Call, Fault, Id, Note, Single
@@ -60,6 +61,7 @@ class Connection(asyncio.Protocol):
         self.daemon = daemon
         self.transport_name = transport_name
         self.hello: Hello | None = None
+        self.stranger: Stranger | None = None
         self.shut_down = False
         self.exit_code: int | None = None
         self.subscriptions: dict[str, Subscription] = {}
@@ -217,8 +219,9 @@ class Connection(asyncio.Protocol):
 
     @property
     def controller(self) -> bool:
-        """True when this client may change things."""
-        return self.hello is not None and self.hello.client.role == "controller"
+        """True when this client may change things; a client of another protocol, when it may stop the daemon."""
+        who = self.hello or self.stranger
+        return who is not None and who.client.role == "controller"
 
     @property
     def can_answer(self) -> frozenset[str]:
@@ -289,7 +292,7 @@ class Connection(asyncio.Protocol):
         if call.method == "initialize":
             again = "initialize was already answered on this connection"
             return ProtocolError("invalid_request", again) if self.ready else None
-        if not self.ready:
+        if not self.ready and (self.stranger is None or call.method not in FROZEN_METHODS):
             return ProtocolError("not_initialized", "send initialize first")
         if call.method != "shutdown" and call.method not in METHODS:
             return ProtocolError("method_not_found", f"no method {call.method!r}")

@@ -47,7 +47,7 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
         raise ProtocolError("permission_denied", "this client is an observer: it may look, not change")
     if "config" not in params.what:
         return ReloadResult((), ())
-    reloaded = connection.daemon.engine.reload()
+    reloaded = connection.daemon.reload()
     return ReloadResult(reloaded.changed, tuple(str(error) for error in reloaded.errors), reloaded.warnings)
 
 
