@@ -17,13 +17,16 @@ import msgspec
 from hermes_client.wire import Disconnected, Wire
 from hermes_protocol import PROTOCOL_VERSION
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.methods import Capabilities, Client, Hello, InitializeResult, Welcome
+from hermes_protocol.methods import Capabilities, Client, DaemonStateParams, Hello, InitializeResult, Welcome
 
 T = TypeVar("T")
 State: TypeAlias = Literal["ready", "lost", "closed"]
-Dial: TypeAlias = Callable[[], Awaitable[str]]
+Dial: TypeAlias = Callable[[bool], Awaitable[str]]
+"""Gives the path of a socket on which a daemon answers; the argument says whether to start one when there is none."""
 NoteHandler: TypeAlias = Callable[[str, msgspec.Raw], None]
 StateHandler: TypeAlias = Callable[[State, str], None]
+
+_decode_state = msgspec.json.Decoder(DaemonStateParams).decode
 
 INITIALIZE_SECONDS = 10.0
 DELAYS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -45,6 +48,8 @@ class Connection:
         self._wire: Wire | None = None
         self._ready = asyncio.Event()
         self._repair: asyncio.Task[None] | None = None
+        self._farewell: DaemonStateParams | None = None
+        self._may_start = True
         self._note_handlers: list[NoteHandler] = []
         self._state_handlers: list[StateHandler] = []
 
@@ -61,7 +66,8 @@ class Connection:
         """Connect and initialize.
 
         `address` is the path of a daemon's socket; None finds the daemon of `profile` and starts it when there is
-        none, now and at every reconnect. Raises ConnectionError or OSError when the first attempt fails, ProtocolError
+        none, now and at every reconnect; one that was stopped on purpose is only started again by a request that is
+        sent again. Raises ConnectionError or OSError when the first attempt fails, ProtocolError
         when the daemon refuses (kind `version_unsupported`: no common protocol version).
         """
         who = client or Client()
@@ -106,6 +112,7 @@ class Connection:
         while True:
             try:
                 if resend:
+                    self._may_start = True
                     await self.ready()
                 if self._wire is None:
                     raise Disconnected(self.reason or "not connected")
@@ -155,7 +162,7 @@ class Connection:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     async def _attempt(self) -> None:
-        path = await self._dial()
+        path = await self._dial(self._may_start)
         loop = asyncio.get_running_loop()
         wire: Wire
         _, wire = await loop.create_unix_connection(lambda: Wire(self._note, lambda why: self._lost(wire, why)), path)
@@ -172,10 +179,13 @@ class Connection:
         wire.notify("initialized", {})
         if not wire.is_open:
             raise Disconnected("the daemon closed the connection")
+        self._farewell, self._may_start = None, True
         self._wire, self.welcome = wire, result.capabilities.experimental.hermes
         self._become("ready", "")
 
     def _note(self, method: str, params: msgspec.Raw) -> None:
+        if method == "hermes/daemon/state":
+            self._farewell = _decode_state(params)
         for handler in tuple(self._note_handlers):
             handler(method, params)
 
@@ -186,6 +196,9 @@ class Connection:
         if not self._reconnect:
             self._become("closed", reason)
             return
+        told = self._farewell
+        # Whoever stopped the daemon for good does not want us to bring it back before somebody needs it.
+        self._may_start = told is None or told.state == "ready" or told.restart or told.reason == "idle"
         self._become("lost", reason)
         self._repair = asyncio.get_running_loop().create_task(self._redial())
 
@@ -218,13 +231,13 @@ class Connection:
 
 
 def _dialer(address: str | None, profile: str | None) -> Dial:
-    async def fixed() -> str:
+    async def fixed(_: bool) -> str:
         return os.fspath(address or "")
 
-    async def found() -> str:
-        from hermes_client.start import find_or_start  # only who starts daemons pays for what that imports
+    async def found(start: bool) -> str:
+        from hermes_client.start import find, find_or_start  # only who starts daemons pays for what that imports
 
-        return await find_or_start(profile)
+        return await (find_or_start(profile) if start else find(profile))
 
     return found if address is None else fixed
 

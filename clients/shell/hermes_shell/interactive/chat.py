@@ -41,6 +41,7 @@ class Chat:
         self.sending: list[str] = []
         self.hint = ""
         self.daemon_state = "ready"
+        self._handed_over = False
         self.session: Session
         self.view: View
         """The session as far as the transcript was fed: what is shown. The session itself may be ahead."""
@@ -302,7 +303,11 @@ class Chat:
             restarted = self._boot_id and self.connection.welcome.boot_id != self._boot_id
             self._boot_id = self.connection.welcome.boot_id
             self.daemon_state = "ready"
-            self.say("the daemon was restarted; connected again" if restarted else "connected again", "warning")
+            said = "the daemon was restarted; connected again" if restarted else "connected again"
+            if restarted and self._handed_over:
+                said += ", nothing was lost"
+            self._handed_over = False
+            self.say(said, "warning")
         elif state == "closed" and reason:
             self.say(f"the connection is closed: {reason}", "error")
         self._face.redraw()
@@ -313,6 +318,7 @@ class Chat:
         if method == "hermes/daemon/state":
             told = _decode_state(params)
             self.daemon_state = told.state
+            self._handed_over = told.restart
             if told.state != "ready":
                 self.say(f"the daemon is {told.state}{': ' + told.reason if told.reason else ''}", "warning")
         elif method == "hermes/session/changed":
