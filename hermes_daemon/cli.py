@@ -58,7 +58,7 @@ ROUTED = {
     "models": "fetch, list and remove models of the embedded provider",
 }
 # The same commands as `hermes daemon …`, for those who look for them here.
-ALIASES = ("start", "stop", "restart", "status", "logs", "reload")
+ALIASES = ("start", "stop", "restart", "status", "logs", "reload", "install", "uninstall")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -141,8 +141,8 @@ def _daemon(address: Address) -> list[Check]:
 
 
 def _running(status: Given) -> Check:
-    up = state_file.duration(status["uptimeS"])
-    text = f"pid {status['pid']}, up {up}, {status['rssBytes'] / 1_048_576:.0f} MiB"
+    up = state_file.duration(status.get("uptimeS", 0))
+    text = f"pid {status.get('pid', '?')}, up {up}, {status.get('rssBytes', 0) / 1_048_576:.0f} MiB"
     stale = ", stale: the installed code has changed" if status.get("stale") else ""
     if stale or status.get("version") not in ("", None, __version__):
         advice = "`hermes daemon restart` loads the new one; it does so by itself when nothing keeps it"
