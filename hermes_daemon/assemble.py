@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hermes_daemon.engine.identity import SystemClock, new_id
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 300.0
+EXIT_START_AGAIN = 100
 SESSION_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM")
 
 
@@ -41,28 +42,25 @@ async def serve(
     *,
     ready: Callable[[], None],
     tell_supervisor: Callable[..., None] = lambda *_, **__: None,
-    passed: Sequence[socket.socket] = (),
-) -> Daemon:
-    """Serve the address until stopped; the daemon as it was then. `ready` is called when the first connection can be
-    accepted. `passed` are sockets of a supervisor, `listener` perhaps one of them: it keeps them when we leave."""
-    endpoints = [f"unix:{address.socket_path}"]
-    servers: list[asyncio.AbstractServer] = []
+    supervised: bool = False,
+    passed: bool = False,
+) -> int:
+    """Serve the address until stopped; the exit code. `ready` is called when the first connection can be accepted.
+
+    `supervised`: EXIT_START_AGAIN asks whoever started us for the next daemon. `passed`: the listener is theirs, and
+    the next connection to it does that.
+    """
+    identity = _identity(address.home, (f"unix:{address.socket_path}",))
+    daemon = Daemon(identity, functools.partial(open_engine, address), lambda: withdraw(), tell_supervisor)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(lambda: Connection(daemon, "unix"), sock=listener, **_kept(loop))
 
     def withdraw() -> None:
         owner.withdraw()
         owner.note_leaving(state=daemon.state, restart=daemon.restart, until=daemon.leaves_at)
-        for server in servers if passed else ():
+        if passed:
             server.close()  # who connects now waits in the supervisor's socket for our successor
 
-    loop = asyncio.get_running_loop()
-    identity = _identity(address.home, endpoints)
-    daemon = Daemon(identity, functools.partial(open_engine, address), withdraw, tell_supervisor)
-    servers.append(await loop.create_unix_server(lambda: Connection(daemon, "unix"), sock=listener, **_kept(loop)))
-    for sock in passed:
-        if sock is not listener:
-            servers.append(await loop.create_server(lambda: Connection(daemon, "tcp"), sock=sock))
-            host, port = sock.getsockname()[:2]
-            endpoints.append(f"tcp:{host}:{port}")
     _on_signals(daemon)
     ready()
     tell_supervisor("READY")
@@ -78,10 +76,10 @@ async def serve(
         await daemon.stopped.wait()
     finally:
         opening.cancel()
-        for server in servers:
-            server.close()
+        server.close()
         log.info("stopped")
-    return daemon
+    again = daemon.restart or daemon.reason == "idle"
+    return EXIT_START_AGAIN if supervised and again and not passed else 0
 
 
 def _kept(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
@@ -106,7 +104,7 @@ async def _open_early(daemon: Daemon) -> None:
         log.error("%s", error)
 
 
-def _identity(home: str, endpoints: Sequence[str]) -> Identity:
+def _identity(home: str, endpoints: tuple[str, ...]) -> Identity:
     """This process. Its build is the version and this file as it was installed: an installation replaces it."""
     build = _build()
     return Identity(

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hermes_daemon.server.lifecycle import Owner
 
 PROGRAM = "hermes-daemon"
-EXIT_START_AGAIN = 100
 PROFILE = Option("profile", "the profile whose daemon is meant", value="PROFILE", short="p")
 
 COMMANDS = (
@@ -142,24 +141,21 @@ def _serve(address: Address, *, foreground: bool, ready_fd: int | None, until_fd
             owner,
             ready=lambda: readiness.ready(address),
             tell_supervisor=supervisor.tell,
-            passed=passed,
+            supervised=supervised,
+            passed=bool(passed),
         )
         with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            daemon = runner.run(run)
-        again = daemon.restart or daemon.reason == "idle"
-        # With a socket of the supervisor's the next connection starts the next daemon.
-        return EXIT_START_AGAIN if supervised and again and not passed else 0
+            return runner.run(run)
     finally:
         owner.release()
 
 
-def _listener(owner: Owner, passed: Sequence[socket.socket]) -> socket.socket:
+def _listener(owner: Owner, passed: list[socket.socket]) -> socket.socket:
     """The unix socket to serve: the one that was passed, else one of our own."""
-    for sock in passed:
-        if sock.family == sock.family.AF_UNIX:
-            owner.adopt(sock)
-            return sock
-    return owner.bind()
+    if not passed:
+        return owner.bind()
+    owner.adopt(passed)
+    return passed[0]
 
 
 def _leave_by_signals() -> None:

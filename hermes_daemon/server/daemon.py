@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -70,7 +70,7 @@ class Identity(msgspec.Struct, frozen=True):
     boot_id: str
     schema_hash: str
     home: str
-    endpoints: Sequence[str]
+    endpoints: tuple[str, ...]
     stale: Callable[[], bool]
 
 
@@ -265,7 +265,7 @@ class Daemon:
             version=identity.version,
             stale=identity.stale(),
             uptime_s=round(time.monotonic() - self._started, 3),
-            endpoints=tuple(identity.endpoints),
+            endpoints=identity.endpoints,
             connections=tuple(self._rows()),
             sessions=SessionCounts(room.live if room else 0, room.busy if room else 0),
             turns=room.busy if room else 0,

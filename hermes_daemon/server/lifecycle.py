@@ -102,15 +102,17 @@ class Owner:
             raise CannotListen(f"cannot listen on {path}: {error.strerror}") from None
         return listener
 
-    def adopt(self, listener: socket.socket) -> None:
-        """Serve on a unix socket that was made by whoever started us (systemd); its file stays when we leave, because
-        the next daemon is started by a connection to it. CannotListen where clients look at another path."""
-        path = os.fsdecode(listener.getsockname())
+    def adopt(self, passed: Sequence[socket.socket]) -> None:
+        """Serve on the unix socket that was made by whoever started us (systemd). Its file stays when we leave: a
+        connection to it starts the next daemon. CannotListen for other sockets, or where clients look elsewhere."""
+        hint = "`hermes daemon install --socket-activation` writes a unit that fits"
+        if [sock.family for sock in passed] != [socket.AF_UNIX]:
+            kinds = ", ".join(sock.family.name for sock in passed)
+            raise CannotListen(f"sockets were passed ({kinds}), expected one unix socket: {hint}")
+        path = os.fsdecode(passed[0].getsockname())
         if os.path.realpath(path) != os.path.realpath(self.address.socket_path):
-            raise CannotListen(
-                f"the socket that was passed is {path}, but clients of this home look for {self.address.socket_path}: "
-                "`hermes daemon install --socket-activation` writes a unit with that path"
-            )
+            looked = self.address.socket_path
+            raise CannotListen(f"the passed socket is {path}, but clients of this home look for {looked}: {hint}")
 
     def note_leaving(self, *, state: str, restart: bool, until: float | None) -> None:
         """Say in the lock file what the owner of the lock is doing: a daemon that is leaving answers nobody new."""
