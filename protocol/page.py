@@ -37,7 +37,7 @@ def reference() -> str:
     tops = {method.params.__name__ for method, _ in schema.requests().values()}
     tops |= {method.result.__name__ for method, _ in schema.requests().values()}
     tops |= {params.__name__ for params in (*NOTIFICATIONS.values(), *DAEMON_NOTIFICATIONS.values())}
-    shown = {*items, *blocks, *parts, *events, *tops, "Event"}
+    shown = {*items, *blocks, *parts, *events, *tops}
     lines = [HEAD, "## Requests\n"]
     for name, (method, summary) in schema.requests().items():
         keyed = (

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from hermes_daemon.core.records import (
+    BlobRow,
     EventRow,
     ItemRow,
     Op,
@@ -22,8 +23,8 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.core.settings import Settings
-from hermes_protocol.content import Message, Usage
-from hermes_protocol.events import FileChange
+from hermes_protocol.content import By, Message, Usage
+from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
 from hermes_protocol.methods import ModelRow, SearchHit
 
 # --- errors every room may raise --------------------------------------------------------------------------------------
@@ -116,6 +117,16 @@ class Configuration(Protocol):
         """`reload` when a file was changed since the last reading, else None."""
         ...
 
+    @property
+    def path(self) -> str:
+        """Where config.yaml is, or would be."""
+        ...
+
+    def set(self, path: str, value: Any) -> Reload:
+        """Write one value, None to take it out, and read everything again. Refused with nothing written when the
+        result would be no valid configuration."""
+        ...
+
     def get(self, path: str = "") -> tuple[Any, str]:
         """(value, source) of a dotted key, the whole tree for "". Refused for an unknown key."""
         ...
@@ -133,7 +144,10 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One provider call. `messages` obey the laws of core.history; `system` is apart."""
+    """One provider call. `messages` obey the laws of core.history; `system` is apart.
+
+    `extra_body` and `extra_headers` are what middleware adds: a provider merges them into what it sends.
+    """
 
     model: str
     system: str
@@ -143,6 +157,8 @@ class Request(msgspec.Struct, frozen=True):
     temperature: float | None = None
     thinking: str | None = None
     session_id: str = ""
+    extra_body: dict[str, Any] = {}
+    extra_headers: dict[str, str] = {}
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -285,6 +301,30 @@ class Processes(Protocol):
     async def ended(self, pid: int) -> None: ...
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """What a tool asks people. clarify: `questions`, each with an id of its own; secret: `prompt` and the `name` of
+    what is wanted; form: `prompt` and a flat JSON `schema` (an object whose properties are strings, numbers, booleans,
+    or lists of words). `timeout_s` None: the setting approvals.timeout."""
+
+    kind: Literal["clarify", "secret", "form"]
+    questions: tuple[Question, ...] = ()
+    prompt: str = ""
+    name: str = ""
+    schema: dict[str, Any] = {}
+    timeout_s: float | None = None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """How it ended. `answers` has a row for each question of a clarify, also after a time-out; `value` is the secret,
+    `values` the form, both only with the outcome "answered"."""
+
+    outcome: Outcome
+    answers: tuple[QuestionStatus, ...] = ()
+    value: str | None = None
+    values: dict[str, Any] | None = None
+    by: By | None = None
+
+
 class ToolContext(Protocol):
     """What a running tool may know and do. Cancellation arrives as asyncio.CancelledError: clean up, then re-raise."""
 
@@ -310,6 +350,11 @@ class ToolContext(Protocol):
         """More output, as it comes. Never blocks; clients see it at once."""
         ...
 
+    async def ask(self, request: Ask) -> Answered:
+        """Ask the people who follow the session, and wait. Silence, a refusal and nobody being there are outcomes.
+        Rejected when the request itself does not fit."""
+        ...
+
 
 class Tool(Protocol):
     """A tool. `run` gets arguments that fit the card's schema and were approved."""
@@ -332,6 +377,29 @@ class Tools(Protocol):
     def all(self) -> Sequence[Tool]: ...
 
     def get(self, name: str) -> Tool | None: ...
+
+
+# --- what guests may ask ----------------------------------------------------------------------------------------------
+
+
+class Host(Protocol):
+    """What plugins and tools may ask of the engine."""
+
+    async def dispatch_tool(self, session_id: str, name: str, args: dict[str, Any]) -> ToolOutcome:
+        """Run a tool as the session's model would: with policy, approval, and the session's toolsets."""
+        ...
+
+    async def inject_message(self, session_id: str, text: str, who: str) -> str:
+        """Submit text to a session in the name of a plugin; the turn it starts or joins."""
+        ...
+
+    def cancel_model_call(self, session_id: str, reason: str) -> bool:
+        """Break off the model call that runs; False when none does. Completed work stays."""
+        ...
+
+    def set_turn_reasoning(self, session_id: str, effort: str, reason: str) -> str:
+        """Set the reasoning effort of the running turn; "" when it is taken, else why not."""
+        ...
 
 
 # --- storage ----------------------------------------------------------------------------------------------------------
@@ -386,6 +454,10 @@ class Store(Protocol):
 
     def events(self, session_id: str, after: int, limit: int) -> tuple[EventRow, ...]: ...
 
+    def event_bytes(self, session_id: str, after: int) -> int:
+        """Bytes of the data of the events behind this number."""
+        ...
+
     def event_range(self, session_id: str) -> tuple[int, int]:
         """(oldest retained seq, newest seq), (0, 0) when there is none."""
         ...
@@ -410,6 +482,20 @@ class Store(Protocol):
 
     def blob(self, blob_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:
         """(bytes from offset, total size), or None for an unknown blob."""
+        ...
+
+    def blob_row(self, blob_id: str) -> BlobRow | None: ...
+
+    def blob_held(self, session_id: str, blob_id: str) -> bool:
+        """Whether the session made the blob or has an item that speaks of it."""
+        ...
+
+    def blob_bytes(self, session_id: str) -> int:
+        """Bytes of all blobs that the session made."""
+        ...
+
+    def items_behind(self, session_id: str, item_id: str | None) -> int:
+        """How many items, open ones too, stand behind this one; all for None. KeyError when it is unknown."""
         ...
 
     def counts(self) -> dict[str, int]:

@@ -96,6 +96,16 @@ class ReceiptRow(Row, frozen=True, kw_only=True):
     at: str
 
 
+class BlobRow(Row, frozen=True, kw_only=True):
+    """What is known of a blob. `session_id` made it; while `growing` more bytes may come."""
+
+    blob_id: str
+    session_id: str
+    mime: str
+    bytes: int
+    growing: bool = False
+
+
 class RequestRow(Row, frozen=True, kw_only=True):
     request: RequestOpened
 
@@ -124,6 +134,30 @@ class DeleteSession(Row, frozen=True, kw_only=True):
 
     session_id: str
     at: str
+
+
+class CopySession(Row, frozen=True, kw_only=True):
+    """A new session, `row`, with what another one has up to a point.
+
+    It gets the completed items up to and with `last_item` (none when None), the first `messages` messages and behind
+    them `tail`. Items keep their ids, and the blobs they speak of are kept as long as either session is there.
+    """
+
+    source: str
+    row: SessionRow
+    last_item: str | None
+    messages: int
+    tail: tuple[Message, ...] = ()
+
+
+class TruncateSession(Row, frozen=True, kw_only=True):
+    """Leave the items up to and with `last_item` (none when None), the first `messages` messages and behind them
+    `tail`. The journal stays: it tells what there was."""
+
+    session_id: str
+    last_item: str | None
+    messages: int
+    tail: tuple[Message, ...] = ()
 
 
 class AddMessage(Row, frozen=True, kw_only=True):
@@ -190,17 +224,25 @@ class PutGrant(Row, frozen=True, kw_only=True):
 
 
 class PutBlob(Row, frozen=True, kw_only=True):
-    """Append `data` to the blob, which is made when absent. Content is redacted before it comes here."""
+    """Append `data` to the blob, which is made when absent. Content is redacted before it comes here.
+
+    `growing` says that more will be appended; `at` is when the blob was made. One that no item and no queue speaks of
+    is removed a day later.
+    """
 
     blob_id: str
     session_id: str
     data: bytes
     mime: str = "text/plain; charset=utf-8"
+    growing: bool = False
+    at: str = ""
 
 
 Op: TypeAlias = (
     PutSession
     | DeleteSession
+    | CopySession
+    | TruncateSession
     | AddMessage
     | PutItem
     | DropItem

@@ -5,7 +5,7 @@ Field names are the keys of config.yaml. Times are seconds, sizes bytes or chara
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -71,12 +71,14 @@ class AgentSettings(Section, frozen=True):
 
 
 class ApprovalSettings(Section, frozen=True):
-    """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off."""
+    """`allow` and `deny` are glob patterns over `tool` or `tool:argument`; deny holds even with mode off. `unattended`
+    holds further patterns by name, for sessions whose option `unattended` is that name."""
 
     mode: Literal["manual", "smart", "off"] = "manual"
     timeout: Seconds = 300.0
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    unattended: dict[str, tuple[str, ...]] = {}
 
 
 class TerminalSettings(Section, frozen=True):
@@ -118,6 +120,7 @@ class DatabaseSettings(Section, frozen=True):
     retain_events: Positive = 10_000
     retain_days: Positive = 7
     receipt_hours: Positive = 24
+    session_blob_bytes: Positive = 1_073_741_824
 
 
 class LoggingSettings(Section, frozen=True):
@@ -130,6 +133,34 @@ class DisplaySettings(Section, frozen=True):
     markdown: bool = True
     tool_output_lines: Positive = 12
     reasoning: bool = False
+
+
+class PluginEntry(Section, frozen=True):
+    """One plugin: its own settings, what the user granted it, the MCP servers it may call."""
+
+    settings: dict[str, Any] = {}
+    granted_capabilities: tuple[str, ...] = ()
+    mcp_allowlist: tuple[str, ...] = ()
+
+
+class PluginsSettings(Section, frozen=True):
+    """Plugins are off until enabled; `disabled` wins. `project` lets a project's .hermes/plugins be found."""
+
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    entries: dict[str, PluginEntry] = {}
+    project: bool = False
+    load_timeout_seconds: Seconds = 10.0
+    hook_callback_timeout: Seconds = 30.0
+
+
+class HookCommand(Section, frozen=True):
+    """A shell hook. `matcher` is a regular expression over the tool's whole name; seconds in `timeout`."""
+
+    command: str = ""
+    matcher: str = ""
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=300)] = 60.0
+    fail_closed: bool = False
 
 
 class CompressionSettings(Section, frozen=True):
@@ -151,3 +182,6 @@ class Settings(Section, frozen=True):
     logging: LoggingSettings = LoggingSettings()
     display: DisplaySettings = DisplaySettings()
     compression: CompressionSettings = CompressionSettings()
+    plugins: PluginsSettings = PluginsSettings()
+    hooks: dict[str, tuple[HookCommand, ...]] = {}
+    hooks_auto_accept: bool = False

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,7 @@ from hermes_daemon.engine.mailbox import PATIENCE
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session_row import title_of
 from hermes_daemon.engine.turn_queue import TurnQueue
-from hermes_protocol.content import By, InputBlock, Message, input_parts, input_text
+from hermes_protocol.content import By, InputBlock, Message, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
     ItemCompleted,
@@ -35,8 +35,13 @@ from hermes_protocol.events import (
 from hermes_protocol.methods import (
     InterruptParams,
     InterruptResult,
+    QueueParams,
     QueueRemoveParams,
+    QueueReorderParams,
     QueueResult,
+    QueueUpdateParams,
+    SteerParams,
+    SteerResult,
     SubmitParams,
     SubmitResult,
     TurnOptions,
@@ -47,6 +52,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 Receipt: TypeAlias = Callable[[SubmitResult], tuple[Op, ...]]
+QueueEdit: TypeAlias = QueueRemoveParams | QueueUpdateParams | QueueReorderParams
+MOST_DEPTH: Final = 3
+"""Agents that may stand between a person and an input: so that sessions do not set each other going for ever."""
 
 
 class Admission:
@@ -68,7 +76,7 @@ class Admission:
         """Admit a user turn: start it, or queue it, or steer the running one. Never runs anything unrecorded."""
 
         async def work(receipt: Receipt) -> SubmitResult:
-            self._expect_welcome(params)
+            self._expect_welcome(params, by)
             runner = self.runner
             if runner is None and not (self.queue and not self.queue.paused):
                 return await self._start(params, by, receipt)
@@ -76,7 +84,12 @@ class Admission:
                 active = runner.turn_id if runner else None
                 raise ProtocolError("turn_in_progress", "a turn is running", activeTurnId=active)
             if params.when_busy == "steer" and runner is not None and not runner.over:
-                return await self._steer(runner, params, by, receipt)
+                turn_id = runner.turn_id
+                steered = await self._steer(
+                    runner, params.input, params.options, by,
+                    lambda queue_id, seq: receipt(SubmitResult("steered", turn_id, seq, queue_id=queue_id)),
+                )  # fmt: skip
+                return SubmitResult("steered", turn_id, steered[1], queue_id=steered[0])
             position = params.position if params.when_busy == "queue" else 0
             queued = await self._enqueue(params, by, position, receipt)
             if params.when_busy == "interrupt" and runner is not None:
@@ -85,13 +98,37 @@ class Admission:
 
         return await self._mailbox.once("hermes/turn/submit", params, params.key, SubmitResult, work)
 
-    def _expect_welcome(self, params: SubmitParams) -> None:
+    async def steer(self, params: SteerParams, by: By) -> SteerResult:
+        """Input for the turn that is named, if that is the one that runs: turn_mismatch otherwise."""
+
+        async def work(receipt: Callable[[SteerResult], tuple[Op, ...]]) -> SteerResult:
+            self._expect_input(params.input, by)
+            runner = self.runner if self.runner is not None and not self.runner.over else None
+            if runner is None or runner.turn_id != params.turn_id:
+                active = runner.turn_id if runner is not None else None
+                text = f"turn {params.turn_id} is not the one that runs"
+                raise ProtocolError("turn_mismatch", text, activeTurnId=active)
+            steered = await self._steer(
+                runner, params.input, TurnOptions(), by, lambda queue_id, seq: receipt(_accepted(queue_id, seq))
+            )
+            return _accepted(*steered)
+
+        return await self._mailbox.once("hermes/turn/steer", params, params.key, SteerResult, work)
+
+    def _expect_welcome(self, params: SubmitParams, by: By) -> None:
         self._session.expect_rev(params.expect_rev)
-        self._expect_open()
-        if not params.input:
-            raise ProtocolError("invalid_params", "$.input: expected at least one block", path="$.input")
+        self._expect_input(params.input, by)
         if params.options.model is not None:
             self._session.parts.models.resolve(params.options.model)
+
+    def _expect_input(self, blocks: tuple[InputBlock, ...], by: By) -> None:
+        self._expect_open()
+        if not blocks:
+            raise ProtocolError("invalid_params", "$.input: expected at least one block", path="$.input")
+        self._session.expect_blobs(blocks)
+        if not 0 <= by.depth <= MOST_DEPTH:
+            text = f"$.depth: {by.depth} agents stand between a person and this input; at most {MOST_DEPTH} may"
+            raise ProtocolError("permission_denied", text, depth=by.depth, limit=MOST_DEPTH)
 
     def _expect_open(self) -> None:
         if self.closing:
@@ -100,14 +137,17 @@ class Admission:
         if fault:
             raise ProtocolError("failed", fault)
 
-    async def _steer(self, runner: Runner, params: SubmitParams, by: By, receipt: Receipt) -> SubmitResult:
+    async def _steer(
+        self, runner: Runner, blocks: tuple[InputBlock, ...], options: TurnOptions, by: By,
+        receipt: Callable[[str, int], tuple[Op, ...]],
+    ) -> tuple[str, int]:  # fmt: skip
+        """Hand the running turn what the user added: (queue id, number of the event)."""
         self.queue.expect_room()
         now = self._session.parts.clock.now()
-        entry = QueueEntry(new_id("queue"), runner.turn_id, params.input, by, "steer", now, params.options)
-        result = SubmitResult("steered", runner.turn_id, 0, queue_id=entry.queue_id)
-        seq = await self._put_queue((*self.queue.entries, entry), result, receipt)
+        entry = QueueEntry(new_id("queue"), runner.turn_id, blocks, by, "steer", now, options)
+        seq = await self._put_queue((*self.queue.entries, entry), lambda seq: receipt(entry.queue_id, seq))
         runner.steer(entry)
-        return msgspec.structs.replace(result, seq=seq)
+        return entry.queue_id, seq
 
     async def _enqueue(self, params: SubmitParams, by: By, position: int | None, receipt: Receipt) -> SubmitResult:
         self.queue.expect_room()
@@ -117,20 +157,17 @@ class Admission:
         entry = QueueEntry(new_id("queue"), new_id("turn"), params.input, by, "turn", now, params.options)
         result = SubmitResult("queued", entry.turn_id, 0, queue_id=entry.queue_id)
         queued = Draft(TurnQueued(entry.turn_id, entry.queue_id, at), entry.turn_id)
-        seq = await self._put_queue((*entries[:at], entry, *entries[at:]), result, receipt, queued)
+        ops = lambda seq: receipt(msgspec.structs.replace(result, seq=seq))  # noqa: E731
+        seq = await self._put_queue((*entries[:at], entry, *entries[at:]), ops, queued)
         if self.runner is None:
             self.start_soon()
         return msgspec.structs.replace(result, seq=seq)
 
     async def _put_queue(
-        self, entries: tuple[QueueEntry, ...], result: SubmitResult, receipt: Receipt, *drafts: Draft
+        self, entries: tuple[QueueEntry, ...], receipt: Callable[[int], tuple[Op, ...]], *drafts: Draft
     ) -> int:
         draft, op = self.queue.planned(entries)
-        seq = await self._session.feed.commit(
-            [*drafts, draft],
-            lambda seq: (op, *receipt(msgspec.structs.replace(result, seq=seq))),
-            patience=PATIENCE,
-        )
+        seq = await self._session.feed.commit([*drafts, draft], lambda seq: (op, *receipt(seq)), patience=PATIENCE)
         self._take(entries)
         return seq
 
@@ -160,7 +197,7 @@ class Admission:
             text=input_text(blocks),
             by=by,
         )
-        message = Message("user", input_parts(blocks), item_id=item.item_id)
+        message = Message("user", session.parts_of(blocks), item_id=item.item_id)
         row = session.touched(title=session.row.title or title_of(item.text))
         # The text comes with the end: a message of megabytes is not sent twice in one breath.
         started = msgspec.structs.replace(item, status="inProgress", completed_at=None, input=(), text="")
@@ -186,7 +223,8 @@ class Admission:
         session = self._session
         session.row = beginning.row
         session.remember(beginning.message)
-        self.runner = Runner(session, beginning.turn_id, beginning.item.input, options)
+        depth = beginning.item.by.depth if beginning.item.by is not None else 0
+        self.runner = Runner(session, beginning.turn_id, beginning.item.input, options, depth)
         self.note_idle()
         self.runner.start(self._ended)
         session.tell_changed()
@@ -276,9 +314,9 @@ class Admission:
         await self._set_queue((), paused=paused)
         runner.drop(dropped)
 
-    async def _set_queue(self, entries: tuple[QueueEntry, ...], *, paused: bool) -> None:
+    async def _set_queue(self, entries: tuple[QueueEntry, ...], *, paused: bool, ops: tuple[Op, ...] = ()) -> None:
         draft, op = self.queue.planned(entries, paused)
-        await self._session.feed.commit([draft], [op], patience=PATIENCE)
+        await self._session.feed.commit([draft], [op, *ops], patience=PATIENCE)
         self.queue.paused = paused
         self._take(entries)
 
@@ -296,35 +334,32 @@ class Admission:
 
     # --- the queue ---
 
-    async def remove(self, params: QueueRemoveParams) -> QueueResult:
-        """Take an entry out of the queue. stale_revision, queue_not_found."""
+    async def edit(self, method: str, params: QueueEdit, change: Callable[[], tuple[QueueEntry, ...]]) -> QueueResult:
+        """Make the queue what `change` gives. stale_revision, and what `change` raises."""
 
         async def work(receipt: Callable[[QueueResult], tuple[Op, ...]]) -> QueueResult:
-            if params.expect_queue_rev is not None and params.expect_queue_rev != self.queue.rev:
-                raise ProtocolError("stale_revision", "the queue has changed", queueRev=self.queue.rev)
-            entries = tuple(
-                entry for entry in self.queue.entries if entry.queue_id != params.queue_id or entry.kind == "steer"
-            )
-            if len(entries) == len(self.queue.entries):
-                raise ProtocolError("queue_not_found", f"no queued turn {params.queue_id}")
+            self.queue.expect_rev(params.expect_queue_rev)
+            entries = change()
             result = QueueResult(entries, self.queue.rev + 1, self.queue.paused)
             draft, op = self.queue.planned(entries)
             await self._session.feed.commit([draft], [op, *receipt(result)], patience=PATIENCE)
             self._take(entries)
             return result
 
-        return await self._mailbox.once("hermes/queue/remove", params, params.key, QueueResult, work)
+        return await self._mailbox.once(method, params, params.key, QueueResult, work)
 
-    async def resume(self) -> QueueResult:
+    async def resume(self, params: QueueParams) -> QueueResult:
         """Let a paused queue go on."""
 
-        async def work() -> None:
+        async def work(receipt: Callable[[QueueResult], tuple[Op, ...]]) -> QueueResult:
             self._expect_open()
-            await self._set_queue(self.queue.entries, paused=False)
+            result = QueueResult(self.queue.entries, self.queue.rev + 1, paused=False)
+            await self._set_queue(self.queue.entries, paused=False, ops=receipt(result))
+            return result
 
-        await self._mailbox.exclusively(work)
+        result = await self._mailbox.once("hermes/queue/resume", params, params.key, QueueResult, work)
         self.start_soon()
-        return self.queue.result()
+        return result
 
     def change_queue(self, entries: Sequence[QueueEntry]) -> tuple[Draft, Op]:
         """Take this for the queue, now; the event and the op must be posted before the lock is let go."""
@@ -365,6 +400,10 @@ class Admission:
             if not queued:
                 return
             await self._session.feed.reached(head + 1)
+
+
+def _accepted(queue_id: str, seq: int) -> SteerResult:
+    return SteerResult("accepted", queue_id, seq)
 
 
 class Beginning(msgspec.Struct, frozen=True):

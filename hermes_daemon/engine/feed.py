@@ -18,13 +18,15 @@ from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
 from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
 from hermes_daemon.engine.told import Told
-from hermes_protocol.events import ItemCompleted, ItemDelta, ItemDiscarded, ItemStarted
+from hermes_protocol.events import EventData, ItemCompleted, ItemDelta, ItemDiscarded, ItemProgress, ItemStarted
 
 LEASE: Final = 1024
 ENVELOPE: Final = 256  # bytes of a frame around the data of its event, about
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
 MERGED_KEPT: Final = 8
+PAGE_ROWS: Final = 500
+READ_ROWS: Final = 16
 _encode = msgspec.json.Encoder().encode
 
 
@@ -156,21 +158,30 @@ class Feed:
         """Send a delta now. False when numbers have run out: await `room(1)` and try again."""
         if self._next > self._ceiling:
             return False
-        data = ItemDelta(field, text, offset)
-        event = self._number(Draft(data, turn_id, item_id), self._clock.now())
+        self._send(Draft(ItemDelta(field, text, offset), turn_id, item_id), len(text))
+        return True
+
+    def progress(self, turn_id: str | None, item_id: str, data: ItemProgress) -> None:
+        """Say how far an open item is, on the way of deltas. Left out when numbers have run out: the next one says
+        it too."""
+        if self._next <= self._ceiling:
+            self._send(Draft(data, turn_id, item_id), 0)
+
+    def _send(self, draft: Draft, chars: int) -> None:
+        """Deliver now what is journaled a moment later, and gone when its item completes."""
+        event = self._number(draft, self._clock.now())
         if self._outgoing:
             self._outgoing.append(_Slot([event]))
         else:
             self._deliver(event)
         self._run.append(event)
-        self._run_chars += len(text)
+        self._run_chars += chars
         if self._run_chars > RUN_CHARS:
             self.flush_run()
         elif self._run_timer is None:
             self._run_timer = asyncio.get_running_loop().call_later(RUN_SECONDS, self.flush_run)
         if self._ceiling - self._next < LEASE // 2:
             self._lease()
-        return True
 
     def flush_run(self) -> None:
         """Journal the deltas that were only sent so far."""
@@ -186,6 +197,12 @@ class Feed:
         rows = tuple(self._row(event) for event in merged)
         written = asyncio.ensure_future(self._store.write(AddEvents(rows=rows), durable=False, patience=None))
         written.add_done_callback(lambda future: self._confirmed(len(merged), future))
+
+    def farewell(self, data: EventData) -> None:
+        """Tell every subscriber now, in no journal: the last event of a session whose journal is gone."""
+        self._outgoing.clear()
+        self._deliver(self._number(Draft(data), self._clock.now()))
+        self.flush_tick()
 
     # --- delivering ---
 
@@ -206,7 +223,7 @@ class Feed:
             data=_encode(event.data),
             turn_id=event.turn_id,
             item_id=event.item_id,
-            delta=isinstance(event.data, ItemDelta),
+            delta=isinstance(event.data, ItemDelta | ItemProgress),
         )
 
     def _settled(self, slot: _Slot, future: asyncio.Future[None]) -> None:
@@ -275,26 +292,43 @@ class Feed:
 
     # --- replay ---
 
-    def missing(self, after: int, budget: int) -> list[Emitted] | None:
-        """Delivered events after `after`, from the journal and what it does not hold yet; None when over `budget`
-        bytes."""
+    def page(self, after: int, budget: int, rows: int = PAGE_ROWS) -> list[Emitted]:
+        """The first delivered events behind `after`, from the journal and what it does not hold yet: at most `rows`
+        and about `budget` bytes of them, at least one. Empty: there are none.
+
+        A run of merged deltas that ends behind `after` is given whole; folded numbers are skipped.
+        """
         found: list[Emitted] = []
         size = 0
         last = after
-        while rows := self._store.events(self.session_id, last, 500):
-            for row in rows:
+        while size < budget and len(found) < rows:
+            wanted = min(READ_ROWS, rows - len(found))
+            stored = self._store.events(self.session_id, last, wanted)
+            for row in stored:
                 if row.seq > self.head:
                     break
-                found.append(replayed(row))
                 size += len(row.data) + ENVELOPE
-                if size > budget:
-                    return None
-            last = rows[-1].seq
-            if last >= self.head:
-                break
-        stored = found[-1].seq if found else after
-        unjournaled = (*self._unconfirmed, *merge(self._run))
-        return found + [event for event in unjournaled if stored < event.seq <= self.head]
+                if size > budget and found:
+                    return found
+                found.append(replayed(row))
+            else:
+                if len(stored) == wanted:
+                    last = stored[-1].seq
+                    continue
+            newest = found[-1].seq if found else after
+            unjournaled = (*self._unconfirmed, *merge(self._run))
+            found += [event for event in unjournaled if newest < event.seq <= self.head]
+            return found[:rows]
+        return found
+
+    def retains(self, after: int) -> bool:
+        """Whether every event behind this number can still be told."""
+        oldest, _ = self._store.event_range(self.session_id)
+        return 0 <= after <= self.head and (after + 1 >= oldest or not oldest)
+
+    def size_after(self, after: int) -> int:
+        """Bytes of the events behind this number, about."""
+        return self._store.event_bytes(self.session_id, after)
 
     @property
     def ahead(self) -> set[str]:

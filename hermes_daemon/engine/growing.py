@@ -5,7 +5,7 @@ from __future__ import annotations
 from hermes_daemon.core.records import PutItem
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import Feed
-from hermes_protocol.events import AnyItem, ItemStarted
+from hermes_protocol.events import AnyItem, ItemProgress, ItemStarted
 
 
 class Growing:
@@ -46,6 +46,10 @@ class Growing:
             return False
         self.length += len(text)
         return True
+
+    def count(self, bytes: int) -> None:
+        """Say only how many bytes there are: what is said from here on is too long to be streamed."""
+        self._feed.progress(self._turn_id, self.item.item_id, ItemProgress(bytes=bytes))
 
     async def catch_up(self) -> None:
         """Send what was kept back because sequence numbers had run out."""

@@ -35,21 +35,24 @@ class Mailbox:
         self._waiting = 0
 
     async def once(self, method: str, params: msgspec.Struct, key: str | None, result: type[R],
-                   work: Callable[[Callable[[R], tuple[Op, ...]]], Coroutine[Any, Any, R]]) -> R:  # fmt: skip
+                   work: Callable[[Callable[[R], tuple[Op, ...]]], Coroutine[Any, Any, R]],
+                   scope: str | None = None) -> R:  # fmt: skip
         """Do `work` once for this key. A repeat gets the first result with `duplicate` set where the result has it.
 
         `work` gets a function that turns its result into the receipt op, to be written with the effect.
+        `scope` is whose keys they are, when not the session's.
         """
+        owner = self._scope if scope is None else scope
 
         async def admitted() -> R:
             if key is None:
                 return await work(lambda _: ())
             body = digest(params)
-            known = self._store.receipt(self._scope, method, key)
+            known = self._store.receipt(owner, method, key)
             if known is not None:
                 return repeat(known, body, result)
             at = self._clock.now()
-            return await work(lambda value: (receipt_op(self._scope, method, key, body, value, at),))
+            return await work(lambda value: (receipt_op(owner, method, key, body, value, at),))
 
         return await self.exclusively(admitted)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from hermes_daemon.core.ports import Clock, Models, Store, Tools
 from hermes_daemon.core.settings import Settings
+from hermes_daemon.engine.resolved import Resolved
 from hermes_daemon.middleware.registry import Registry
 
 
@@ -15,7 +16,7 @@ class Parts(msgspec.Struct, frozen=True):
     """`settings` gives the settings of now; `redact` takes secrets out of text; `environment` is what a session's
     programs start from (the daemon's own, allow-listed); `problems` are faults of the configuration and the
     database, told in the turns that run in spite of them; `fault` is one that lets no turn start, "" when there is
-    none."""
+    none; `resolved` remembers the questions that ended."""
 
     store: Store
     models: Models
@@ -27,3 +28,4 @@ class Parts(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
     fault: Callable[[], str] = str
     problems: Callable[[], tuple[str, ...]] = tuple
+    resolved: Resolved = msgspec.field(default_factory=Resolved)

@@ -12,6 +12,7 @@ from hermes_daemon.core import window
 from hermes_daemon.core.ports import ModelInfo, Request, ToolSpec
 from hermes_daemon.core.prompt import Prompt
 from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.uploads import with_images
 from hermes_protocol.content import Message
 from hermes_protocol.events import Notice
 
@@ -35,8 +36,9 @@ async def request(runner: Runner, model: ModelInfo, prompt: Prompt) -> Request:
     session = runner.session
     settings = session.parts.settings().model
     max_output = settings.max_output or model.max_output
+    fitted = await _fitted(runner, model, prompt, max_output)
     made = prompts.request(
-        await _fitted(runner, model, prompt, max_output),
+        msgspec.structs.replace(fitted, messages=with_images(session.parts.store, fitted.messages)),
         model,
         max_output=max_output,
         temperature=settings.temperature,

@@ -1,112 +1,127 @@
 """Questions to people: opened as events, answered by requests, the first valid answer wins (protocol section 8).
 
 Silence is never consent: a question ends by an answer, by a time-out, by the policy of an unattended session or with
-its turn. The clock runs only while somebody who can answer is there.
+its turn. The clock begins when somebody who can answer has the question before him, and runs only while somebody is
+there: a client that tells what it shows starts it by hermes/request/seen, any other by having been sent the question.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from hermes_daemon.core.ports import Clock, StorageError
+from hermes_daemon.core.ports import Clock, StorageError, Store
 from hermes_daemon.core.records import CloseRequest, Op, PutRequest, RequestRow
+from hermes_daemon.engine.answers import Resolution, clarified, resolution_of
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import Feed
 from hermes_daemon.engine.identity import new_id
+from hermes_daemon.engine.open_question import OpenQuestion
+from hermes_daemon.engine.resolved import Ending, Resolved, already
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
-    Outcome,
-    PermissionOption,
+    QuestionStatus,
+    RequestAnswered,
     RequestClock,
+    RequestKind,
     RequestOpened,
     RequestResolved,
     RequestSeen,
-    ToolCallAsk,
 )
-from hermes_protocol.methods import Answer
+from hermes_protocol.methods import Answer, AnswerResult
 
-ANSWER_PATIENCE = 2.0
+ANSWER_PATIENCE: Final = 2.0
 """Seconds an answer waits for a disk that cannot be written before it is refused."""
-ALLOWING: frozenset[str] = frozenset({"allow_once", "allow_session", "allow_always"})
+Receipt = Callable[[AnswerResult], Sequence[Op]]
 
 
-class Resolution(msgspec.Struct, frozen=True):
-    """How a question ended. Only an outcome of ALLOWING allows anything."""
+class Watcher(Protocol):
+    """Somebody who follows the session."""
 
-    outcome: Outcome
-    by: By | None = None
-    feedback: str | None = None
+    @property
+    def can_answer(self) -> frozenset[str]:
+        """The kinds of questions it may answer: none for observers."""
+        ...
+
+    @property
+    def tells_seen(self) -> bool:
+        """True for a client that says when a question is on a screen."""
+        ...
+
+    def when_sent(self, then: Callable[[], None]) -> None:
+        """Call `then` when what it was told so far has left for its socket."""
+        ...
 
 
-class _Open:
-    """A question that waits."""
-
-    def __init__(self, row: RequestOpened, timeout_s: float, future: asyncio.Future[Resolution]) -> None:
-        self.row = row
-        self.remaining = timeout_s
-        self.since: float | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.future = future
-        self.announced = False
-        self.declined: set[str] = set()
-        self.seen: set[str] = set()
-        self.claimed: Resolution | None = None
-        self.abandoned = False
+def denied_by_policy(_: str) -> Resolution:
+    """What every policy but `wait` says, unless a named rule knows better."""
+    return Resolution("policy")
 
 
 class Questions:
-    """The open questions of one session. `audience(kind)` gives the connection ids that may answer."""
+    """The open questions of one session. `watchers` gives those who follow it, by connection id; `unattended` is the
+    policy for when none of them can answer: wait, or what a question's `policy` is asked by name. `changed` is called
+    when there is one more or less."""
 
-    def __init__(self, feed: Feed, clock: Clock, audience: Callable[[str], set[str]], unattended_deny: bool) -> None:
+    def __init__(self, feed: Feed, store: Store, clock: Clock, watchers: Callable[[], Mapping[str, Watcher]],
+                 resolved: Resolved, unattended: str, changed: Callable[[], None]) -> None:  # fmt: skip
         self._feed = feed
+        self._store = store
         self._clock = clock
-        self._audience = audience
-        self._open: dict[str, _Open] = {}
-        self._resolved: dict[str, Resolution] = {}
+        self._watchers = watchers
+        self._resolved = resolved
+        self._changed = changed
+        self._open: dict[str, OpenQuestion] = {}
         self._tasks: set[asyncio.Task[object]] = set()
-        self.unattended_deny = unattended_deny
+        self.unattended = unattended
 
     @property
     def rows(self) -> tuple[RequestOpened, ...]:
         """Open questions as snapshots show them, with the time that is left."""
-        return tuple(self._row(one) for one in self._open.values() if one.claimed is None)
+        told = self._feed.told.requests
+        open_ones = [question for question in self._open.values() if question.claimed is None]
+        return tuple(question.clocked(told.get(question.row.request_id, question.row)) for question in open_ones)
 
-    def knows(self, request_id: str) -> bool:
-        """True for a question that is open or was lately resolved here."""
-        return request_id in self._open or request_id in self._resolved
+    def clocked(self, told: Iterable[RequestOpened]) -> tuple[RequestOpened, ...]:
+        """These rows with the clocks of now, where they still wait."""
+        waiting = {name: one for name, one in self._open.items() if one.claimed is None}
+        return tuple(waiting[row.request_id].clocked(row) if row.request_id in waiting else row for row in told)
 
-    async def permission(
+    @property
+    def wait_for_people(self) -> bool:
+        """True while a person is asked something; a tool of a client is no person."""
+        return any(one.claimed is None and one.row.kind != "clientTool" for one in self._open.values())
+
+    def is_open(self, request_id: str) -> bool:
+        """True for a question of this session that waits."""
+        return request_id in self._open
+
+    async def ask(
         self,
+        kind: RequestKind,
         *,
         turn_id: str,
         item_id: str,
-        call: ToolCallAsk,
-        options: tuple[PermissionOption, ...],
-        reason: str,
         timeout_s: float,
+        policy: Callable[[str], Resolution] = denied_by_policy,
+        **fields: Any,
     ) -> Resolution:
-        """Ask whether a call may run, and wait. Cancellation resolves the question as interrupted."""
+        """Ask, and wait. `fields` are those of RequestOpened for this kind. Cancellation resolves as interrupted."""
         row = RequestOpened(
             request_id=new_id("req"),
             session_id=self._feed.session_id,
-            kind="permission",
+            kind=kind,
             turn_id=turn_id,
             item_id=item_id,
-            tool_call=call,
-            options=options,
-            reason=reason,
             timeout_ms=int(timeout_s * 1000),
             opened_at=self._clock.now(),
+            **fields,
         )
-        return await self._ask(row, timeout_s)
-
-    async def _ask(self, row: RequestOpened, timeout_s: float) -> Resolution:
-        question = _Open(row, timeout_s, asyncio.get_running_loop().create_future())
+        question = OpenQuestion(row, timeout_s, policy, lambda: self._expire(row.request_id), self._clock)
         self._open[row.request_id] = question
         opened = [Draft(row, row.turn_id, row.item_id)]
         # Numbered before anything can cancel this: a resolution always comes behind it.
@@ -114,9 +129,8 @@ class Questions:
         try:
             await asyncio.shield(announced)
             question.announced = True
-            if self.unattended_deny and not self._audience(row.kind):
-                return await self._resolve(question, Resolution("policy"))
-            self.audience_changed()
+            self._changed()
+            self._consider(question)
             return await asyncio.shield(question.future)
         except asyncio.CancelledError:
             question.abandoned = True
@@ -127,9 +141,9 @@ class Questions:
     # --- answers ---
 
     async def answer(
-        self, request_id: str, answer: Answer, connection_id: str, by: By, receipt: Callable[[int, str], Sequence[Op]]
-    ) -> tuple[int, str]:
-        """Take an answer. Gives (seq, outcome). Raises already_resolved, request_not_found, invalid_params.
+        self, request_id: str, answer: Answer, connection_id: str, by: By, receipt: Receipt
+    ) -> AnswerResult:
+        """Take an answer. Raises already_resolved, request_not_found, permission_denied, invalid_params.
 
         Not to be cancelled: a question that is half settled would leave its turn waiting.
         """
@@ -137,77 +151,185 @@ class Questions:
         if question is None or question.claimed is not None:
             self._raise_gone(request_id, question)
             raise AssertionError
+        owner = question.row.connection_id
+        if owner not in (None, connection_id):
+            raise ProtocolError("permission_denied", f"only the connection {owner}, whose tool it is, may answer")
         if answer.decline:
-            return await self._decline(question, connection_id)
-        resolution = _permission_answer(question.row, answer, by)
+            return await self._decline(question, connection_id, by, receipt)
+        if question.row.kind == "clarify":
+            return await self._clarify(question, answer, by, receipt)
+        resolution = resolution_of(question.row, answer, by)
+        return await self._answered(question, resolution, receipt)
+
+    async def _answered(
+        self, question: OpenQuestion, resolution: Resolution, receipt: Receipt, late: tuple[str, ...] = (),
+        before: Sequence[Draft] = (),
+    ) -> AnswerResult:  # fmt: skip
+        """End the question by an answer, with its receipt."""
+
+        def result(seq: int) -> AnswerResult:
+            return AnswerResult("accepted", seq, resolution.outcome, late)
+
         self._claim(question, resolution)
-        receipts = lambda seq: receipt(seq, resolution.outcome)  # noqa: E731
-        return await self._settle(question, resolution, receipts, ANSWER_PATIENCE), resolution.outcome
+        ops = lambda seq: receipt(result(seq))  # noqa: E731
+        return result(await self._settle(question, resolution, ops, ANSWER_PATIENCE, before))
 
-    def _raise_gone(self, request_id: str, question: _Open | None) -> None:
-        resolution = question.claimed if question else self._resolved.get(request_id)
-        if resolution is None:
-            raise ProtocolError("request_not_found", f"no request {request_id}")
-        who = resolution.by.name or resolution.by.client_id if resolution.by else "the daemon"
-        raise ProtocolError(
-            "already_resolved",
-            f"{who} already answered: {resolution.outcome}",
-            outcome=resolution.outcome,
-            by=msgspec.to_builtins(resolution.by) if resolution.by else None,
-        )
+    async def _clarify(self, question: OpenQuestion, answer: Answer, by: By, receipt: Receipt) -> AnswerResult:
+        """Take the answers to some of the questions; the request is over with the last."""
+        row = question.row
+        fresh, late = clarified(row, question.statuses, answer, by)
+        if not fresh:
+            raise already("answered", question.statuses[late[0]].by)
+        answered = [
+            Draft(RequestAnswered(row.request_id, one.id, _told(one), by, one.answer), row.turn_id, row.item_id)
+            for one in fresh.values()
+        ]
+        before, question.statuses = question.statuses, question.statuses | fresh
+        try:
+            if all(one.status != "open" for one in question.statuses.values()):
+                whole = Resolution("answered", by, answers=tuple(question.statuses.values()))
+                return await self._answered(question, whole, receipt, late, answered)
+            return await self._partly(answered, late, receipt)
+        except StorageError:
+            question.statuses = before
+            raise
 
-    async def _decline(self, question: _Open, connection_id: str) -> tuple[int, str]:
+    async def _partly(self, answered: Sequence[Draft], late: tuple[str, ...], receipt: Receipt) -> AnswerResult:
+        def result(seq: int) -> AnswerResult:
+            return AnswerResult("accepted", seq, "open", late)
+
+        seq = await self._feed.commit(answered, lambda seq: receipt(result(seq)), patience=ANSWER_PATIENCE)
+        return result(seq)
+
+    async def _decline(self, question: OpenQuestion, connection_id: str, by: By, receipt: Receipt) -> AnswerResult:
         question.declined.add(connection_id)
-        if self._audience(question.row.kind) - question.declined:
-            self.audience_changed()
-            return self._feed.head, "declined"
-        await self._resolve(question, Resolution("policy"))
-        return self._feed.head, "policy"
+        if not self._there(question):
+            return await self._answered(question, self._all_declined(question, by), receipt)
+        result = AnswerResult("accepted", self._feed.head, "declined")
+        self._consider(question)
+        ops = receipt(result)
+        if ops:
+            await self._store.write(*ops, patience=ANSWER_PATIENCE)
+        return result
 
-    def seen(self, request_id: str, by: By) -> None:
+    def _all_declined(self, question: OpenQuestion, by: By | None = None) -> Resolution:
+        """A client's own tool was declined by the only one who could run it; else it is as if nobody was there."""
+        return Resolution("declined", by) if question.row.kind == "clientTool" else Resolution("policy")
+
+    def _raise_gone(self, request_id: str, question: OpenQuestion | None) -> None:
+        if question is not None and question.claimed is not None:
+            raise already(question.claimed.outcome, question.claimed.by)
+        raise self._resolved.gone(request_id)
+
+    # --- who is there ---
+
+    def _audience(self, question: OpenQuestion) -> dict[str, Watcher]:
+        row = question.row
+        watchers = self._watchers()
+        if row.connection_id is not None:
+            return {name: watcher for name, watcher in watchers.items() if name == row.connection_id}
+        return {name: watcher for name, watcher in watchers.items() if row.kind in watcher.can_answer}
+
+    def _there(self, question: OpenQuestion) -> dict[str, Watcher]:
+        audience = self._audience(question)
+        return {name: watcher for name, watcher in audience.items() if name not in question.declined}
+
+    def seen(self, request_id: str, connection_id: str, by: By) -> None:
         """A client shows the question to somebody. Saying so again is no news."""
         question = self._open.get(request_id)
-        if question is not None and by.client_id not in question.seen:
+        if question is None or question.claimed is not None:
+            return
+        if by.client_id not in question.seen:
             question.seen.add(by.client_id)
-            self._background(self._feed.commit([Draft(RequestSeen(request_id, by))], durable=False))
+            row = question.row
+            self._background(self._tell(Draft(RequestSeen(request_id, by), row.turn_id, row.item_id)))
+        if connection_id in self._there(question):
+            question.started = True
+            self._consider(question)
+
+    def _sent(self, question: OpenQuestion, connection_id: str) -> None:
+        """The question reached the socket of a client that does not tell what it shows."""
+        question.sent_to.discard(connection_id)
+        if question.claimed is None and connection_id in self._there(question):
+            question.started = True
+            self._consider(question)
 
     def audience_changed(self) -> None:
-        """Start, stop or end clocks after somebody came, left or declined."""
+        """Start, stop or end clocks after somebody came or left."""
         for question in list(self._open.values()):
-            if question.claimed is not None or not question.announced:
-                continue
-            there = self._audience(question.row.kind) - question.declined
-            if there and question.since is None:
-                self._start_clock(question)
-            elif not there and question.since is not None:
-                self._stop_clock(question)
-            if not there and self.unattended_deny:
-                self._background(self._resolve(question, Resolution("policy")))
+            self._consider(question)
+
+    def _consider(self, question: OpenQuestion) -> None:
+        """Bring clock and policy in line with who is there now."""
+        if question.claimed is not None or not question.announced:
+            return
+        audience, there = self._audience(question), self._there(question)
+        if there and not question.started:
+            self._await_sight(question, there)
+        elif there and not question.running:
+            question.start_clock()
+            self._tell_clock(question)
+        elif not there and question.running:
+            question.stop_clock()
+            self._tell_clock(question)
+        if audience and not there:
+            self._background(self._resolve(question, self._all_declined(question)))
+        elif not audience and question.row.kind == "clientTool":
+            self._background(self._resolve(question, Resolution("lost")))
+        elif not audience and self.unattended != "wait":
+            self._background(self._resolve(question, question.policy(self.unattended)))
+
+    def _await_sight(self, question: OpenQuestion, there: Mapping[str, Watcher]) -> None:
+        shown = question.row.kind != "clientTool"  # a tool runs, nobody looks at it
+        for name, watcher in there.items():
+            if name not in question.sent_to and not (shown and watcher.tells_seen):
+                question.sent_to.add(name)
+                watcher.when_sent(lambda name=name: self._sent(question, name))  # type: ignore[misc]
+
+    def _tell_clock(self, question: OpenQuestion) -> None:
+        row = question.row
+        data = RequestClock(row.request_id, question.running, question.remaining_ms)
+        self._background(self._tell(Draft(data, row.turn_id, row.item_id)))
+
+    async def _tell(self, draft: Draft) -> None:
+        await self._feed.commit([draft], durable=False)
 
     # --- ending ---
 
-    async def _resolve(self, question: _Open, resolution: Resolution) -> Resolution:
-        self._claim(question, resolution)
-        await self._settle(question, resolution, lambda _: (), None)
-        return resolution
+    def _expire(self, request_id: str) -> None:
+        question = self._open.get(request_id)
+        if question is not None and question.claimed is None:
+            self._background(self._resolve(question, Resolution("timeout")))
 
-    def _claim(self, question: _Open, resolution: Resolution) -> None:
+    async def _resolve(self, question: OpenQuestion, resolution: Resolution) -> None:
+        """End it without an answer. What was answered of a clarify is kept."""
+        row, before = question.row, list[Draft]()
+        if question.claimed is None and resolution.outcome == "timeout":
+            for one in [one for one in question.statuses.values() if one.status == "open"]:
+                question.statuses[one.id] = QuestionStatus(one.id, "timed_out")
+                before.append(Draft(RequestAnswered(row.request_id, one.id, "timed_out"), row.turn_id, row.item_id))
+        resolution = msgspec.structs.replace(resolution, answers=tuple(question.statuses.values()))
+        self._claim(question, resolution)
+        await self._settle(question, resolution, lambda _: (), None, before)
+
+    def _claim(self, question: OpenQuestion, resolution: Resolution) -> None:
         """Compare and set: the first to come here wins."""
         if question.claimed is not None:
             self._raise_gone(question.row.request_id, question)
         question.claimed = resolution
-        self._stop_timer(question)
+        question.stop_clock()
 
-    async def _settle(self, question: _Open, resolution: Resolution, ops: Callable[[int], Sequence[Op]],
-                      patience: float | None) -> int:  # fmt: skip
+    async def _settle(self, question: OpenQuestion, resolution: Resolution, ops: Callable[[int], Sequence[Op]],
+                      patience: float | None, before: Sequence[Draft] = ()) -> int:  # fmt: skip
         """Commit the event, then let go who waits. When it cannot be written the question is open again."""
         row = question.row
+        provided = "provided" if resolution.value is not None else None
         data = RequestResolved(
-            row.request_id, resolution.outcome, resolution.by, self._clock.now(), resolution.feedback
+            row.request_id, resolution.outcome, resolution.by, self._clock.now(), resolution.feedback, provided
         )
         try:
             seq = await self._feed.commit(
-                [Draft(data, row.turn_id, row.item_id)],
+                [*before, Draft(data, row.turn_id, row.item_id)],
                 lambda seq: [CloseRequest(request_id=row.request_id), *ops(seq)],
                 patience=patience,
             )
@@ -215,51 +337,14 @@ class Questions:
             question.claimed = None
             if question.abandoned:
                 self._background(self._resolve(question, Resolution("interrupted")))
-            self.audience_changed()
+            self._consider(question)
             raise
+        self._resolved.add(row.request_id, Ending(row.session_id, resolution.outcome, resolution.by))
         self._open.pop(row.request_id, None)
-        self._resolved[row.request_id] = resolution
-        if len(self._resolved) > 1000:
-            self._resolved.pop(next(iter(self._resolved)))
         if not question.future.done():
             question.future.set_result(resolution)
+        self._changed()
         return seq
-
-    # --- the clock ---
-
-    def _start_clock(self, question: _Open) -> None:
-        question.since = self._clock.monotonic()
-        if question.remaining > 0:
-            loop = asyncio.get_running_loop()
-            question.timer = loop.call_later(question.remaining, self._expire, question)
-        self._tell_clock(question, running=True)
-
-    def _stop_clock(self, question: _Open) -> None:
-        self._stop_timer(question)
-        self._tell_clock(question, running=False)
-
-    def _stop_timer(self, question: _Open) -> None:
-        if question.timer is not None:
-            question.timer.cancel()
-            question.timer = None
-        if question.since is not None:
-            question.remaining = max(0.0, question.remaining - (self._clock.monotonic() - question.since))
-            question.since = None
-
-    def _expire(self, question: _Open) -> None:
-        if question.claimed is None:
-            self._background(self._resolve(question, Resolution("timeout")))
-
-    def _tell_clock(self, question: _Open, *, running: bool) -> None:
-        row = question.row
-        data = RequestClock(row.request_id, running, int(question.remaining * 1000))
-        self._background(self._feed.commit([Draft(data, row.turn_id, row.item_id)], durable=False))
-
-    def _row(self, question: _Open) -> RequestOpened:
-        left = question.remaining
-        if question.since is not None:
-            left = max(0.0, left - (self._clock.monotonic() - question.since))
-        return msgspec.structs.replace(question.row, remaining_ms=int(left * 1000), running=question.since is not None)
 
     def _background(self, work: Coroutine[Any, Any, object]) -> None:
         task: asyncio.Task[object] = asyncio.ensure_future(work)
@@ -268,19 +353,11 @@ class Questions:
         task.add_done_callback(_no_news)
 
 
+def _told(status: QuestionStatus) -> Any:
+    return status.status
+
+
 def _no_news(task: asyncio.Task[object]) -> None:
     """A background resolution that lost the race is no news; only read its exception."""
     if not task.cancelled():
         task.exception()
-
-
-def _permission_answer(row: RequestOpened, answer: Answer, by: By) -> Resolution:
-    for option in row.options:
-        if option.id == answer.option_id:
-            return Resolution(option.kind, by, answer.feedback)
-    known = ", ".join(option.id for option in row.options)
-    raise ProtocolError(
-        "invalid_params",
-        f"$.answer.optionId: expected one of {known}, got {answer.option_id!r}",
-        path="$.answer.optionId",
-    )

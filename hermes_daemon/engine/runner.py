@@ -25,7 +25,7 @@ from hermes_daemon.engine.shown import without_secrets
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.styles import decide, observe, transform
-from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_parts, input_text
+from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_text
 from hermes_protocol.events import (
     AnyItem,
     Failure,
@@ -59,11 +59,13 @@ class Stop(msgspec.Struct, frozen=True):
 class Runner:
     """One running turn of a session."""
 
-    def __init__(self, session: Session, turn_id: str, input: tuple[InputBlock, ...], options: TurnOptions) -> None:
+    def __init__(self, session: Session, turn_id: str, input: tuple[InputBlock, ...], options: TurnOptions,
+                 depth: int = 0) -> None:  # fmt: skip
         self.session = session
         self.turn_id = turn_id
         self.input = input
         self.options = options
+        self.depth = depth
         self.usage = Usage()
         self.rounds = TurnCount()
         self.model_id = session.model
@@ -96,9 +98,10 @@ class Runner:
 
     def steer(self, entry: QueueEntry) -> None:
         """Hand the running turn something the user added."""
+        self.depth = max(self.depth, entry.by.depth)
         item_id = new_id("item")
         self._steers[item_id] = entry
-        self._inbox.put_nowait(Steered(Message("user", input_parts(entry.input), item_id=item_id)))
+        self._inbox.put_nowait(Steered(Message("user", self.session.parts_of(entry.input), item_id=item_id)))
 
     def drop(self, texts: tuple[str, ...]) -> None:
         """The queue was cleared, with the steering that no model call has taken yet."""
@@ -129,7 +132,6 @@ class Runner:
         try:
             await self._tell_problems()
             await self.session.begin(self.report)
-            await self.observe("on_turn_start", self.input)
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
             while not self.over:
                 fact = await self._inbox.get()
@@ -376,7 +378,7 @@ class Runner:
         toolsets = session.row.options.toolsets
         return [
             tool
-            for tool in session.parts.tools.all()
+            for tool in (*session.parts.tools.all(), *session.client_tools.all())
             if tool.card.name not in disabled
             and (toolsets is None or tool.card.toolset in toolsets or tool.card.name in toolsets)
             and (wanted is None or tool.card.name in wanted)

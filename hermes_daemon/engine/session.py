@@ -21,17 +21,19 @@ from hermes_daemon.core.records import (
     SessionRow,
 )
 from hermes_daemon.engine.admission import Admission
+from hermes_daemon.engine.client_tools import ClientTools
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.estimates import Estimates
 from hermes_daemon.engine.feed import Feed, Sink
 from hermes_daemon.engine.mailbox import PATIENCE, Mailbox
 from hermes_daemon.engine.parts import Parts
-from hermes_daemon.engine.questions import Questions
+from hermes_daemon.engine.questions import Questions, Watcher
 from hermes_daemon.engine.runner import Runner
-from hermes_daemon.engine.session_row import summary_of, with_option
+from hermes_daemon.engine.session_row import expect_policy, summary_of, with_option
+from hermes_daemon.engine.uploads import Uploads, check_blobs, parts_of
 from hermes_daemon.middleware.registry import Link, Registry
 from hermes_daemon.middleware.styles import Report, transform
-from hermes_protocol.content import By, Message, Usage
+from hermes_protocol.content import By, InputBlock, Message, Part, Usage
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
     EventData,
@@ -41,6 +43,9 @@ from hermes_protocol.events import (
     SessionUpdated,
 )
 from hermes_protocol.methods import (
+    ArchiveParams,
+    BlobCreateParams,
+    BlobCreateResult,
     GetResult,
     RenameParams,
     SetOptionParams,
@@ -51,15 +56,11 @@ log = logging.getLogger(__name__)
 TOLD_REPAIRS = 20
 
 
-class Subscriber(Sink, Protocol):
+class Subscriber(Sink, Watcher, Protocol):
     """A subscription of one connection."""
 
     @property
     def connection_id(self) -> str: ...
-    @property
-    def can_answer(self) -> frozenset[str]:
-        """The kinds of questions this subscriber may answer: none for observers."""
-        ...
 
 
 class Session:
@@ -77,6 +78,7 @@ class Session:
         self.told: set[str] = set()
         self.subscribers: dict[str, Subscriber] = {}
         self.compacting = False
+        self.uploads = Uploads()
         self._changed = changed
         self._history: list[Message] | None = None
         self._begun = False
@@ -85,8 +87,15 @@ class Session:
         waiting, told = self.admission.queue, self.feed.told
         told.queue, told.queue_rev, told.paused = waiting.entries, waiting.rev, waiting.paused
         self.questions = Questions(
-            self.feed, parts.clock, self._audience, unattended_deny=row.options.unattended == "deny"
+            self.feed,
+            parts.store,
+            parts.clock,
+            lambda: self.subscribers,
+            parts.resolved,
+            row.options.unattended,
+            self.tell_changed,
         )
+        self.client_tools = ClientTools(parts.tools)
 
     # --- reading ---
 
@@ -110,7 +119,7 @@ class Session:
         """idle, running, waiting (for people) or compacting."""
         if self.runner is None:
             return "compacting" if self.compacting else "idle"
-        return "waiting" if self.questions.rows else "running"
+        return "waiting" if self.questions.wait_for_people else "running"
 
     @property
     def model(self) -> str:
@@ -153,9 +162,6 @@ class Session:
             clients=len(self.subscribers),
         )
 
-    def _audience(self, kind: str) -> set[str]:
-        return {one.connection_id for one in self.subscribers.values() if kind in one.can_answer}
-
     # --- middleware ---
 
     async def begin(self, report: Report) -> None:
@@ -183,6 +189,7 @@ class Session:
         async def work(receipt: Callable[[SetOptionResult], tuple[Op, ...]]) -> SetOptionResult:
             self.expect_rev(params.expect_rev)
             options = with_option(self.row.options, params.id, params.value)
+            expect_policy(options.unattended, self.parts.settings(), "$.value")
             if params.id == "model" and options.model is not None:
                 self.parts.models.resolve(options.model)
             row = self.touched(options=options, rev=self.row.rev + 1, model=options.model or "")
@@ -191,7 +198,8 @@ class Session:
                 SessionOption(params.id, params.value, by),
                 lambda seq: receipt(SetOptionResult(options, row.rev, seq)),
             )
-            self.questions.unattended_deny = options.unattended == "deny"
+            self.questions.unattended = options.unattended
+            self.questions.audience_changed()
             self.tell_changed()
             return SetOptionResult(options, row.rev, seq)
 
@@ -210,6 +218,18 @@ class Session:
 
         return await self.mailbox.once("hermes/session/rename", params, params.key, GetResult, work)
 
+    async def archive(self, params: ArchiveParams) -> GetResult:
+        """Put the session away or take it out again. It keeps its place in lists and its revision."""
+
+        async def work(receipt: Callable[[GetResult], tuple[Op, ...]]) -> GetResult:
+            row = msgspec.structs.replace(self.row, archived=params.archived)
+            updated = SessionUpdated(self.summary(row))
+            await self._put_row(row, updated, lambda seq: receipt(self.describe(row, seq)))
+            self.tell_changed()
+            return self.describe()
+
+        return await self.mailbox.once("hermes/session/archive", params, params.key, GetResult, work)
+
     async def _put_row(self, row: SessionRow, event: EventData, ops: Callable[[int], tuple[Op, ...]]) -> int:
         """Change the row and tell everybody. The caller holds the lock.
 
@@ -223,6 +243,18 @@ class Session:
         except StorageError:
             self.row = before
             raise
+
+    async def add_blob(self, params: BlobCreateParams) -> BlobCreateResult:
+        """A piece of a big input; see Uploads.add for the errors."""
+        return await self.mailbox.exclusively(lambda: self.uploads.add(self, params))
+
+    def expect_blobs(self, blocks: tuple[InputBlock, ...]) -> None:
+        """blob_not_found, invalid_params or too_large for blocks that name a blob they cannot have."""
+        check_blobs(self.parts.store, self.session_id, blocks)
+
+    def parts_of(self, blocks: tuple[InputBlock, ...]) -> tuple[Part, ...]:
+        """The message parts that a model reads for an input."""
+        return parts_of(self.parts.store, blocks)
 
     def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
         """The row after a turn that used so much. The caller holds the lock."""
@@ -243,7 +275,8 @@ class Session:
 
     def attach(self, subscriber: Subscriber) -> None:
         """Events after `feed.head` go to this subscriber from now on."""
-        self.detach(subscriber.connection_id)
+        before = self.subscribers.pop(subscriber.connection_id, None)  # it stays in the audience: no clock stops
+        self.feed.sinks = [sink for sink in self.feed.sinks if sink is not before]
         self.feed.flush_tick()
         self.subscribers[subscriber.connection_id] = subscriber
         self.feed.sinks.append(subscriber)
@@ -253,6 +286,7 @@ class Session:
     def detach(self, connection_id: str) -> None:
         """The connection does not want this session's events any more, or is gone."""
         gone = self.subscribers.pop(connection_id, None)
+        self.client_tools.leave(connection_id)
         if gone is not None:
             self.feed.sinks = [sink for sink in self.feed.sinks if sink is not gone]
             self.questions.audience_changed()

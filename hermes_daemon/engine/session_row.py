@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 
 from hermes_daemon.core.records import SessionRow
+from hermes_daemon.core.settings import Settings
+from hermes_daemon.engine.feed import LEASE
+from hermes_daemon.engine.identity import new_id
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import SessionSummary
 from hermes_protocol.methods import SessionOptions
@@ -30,6 +33,25 @@ def summary_of(row: SessionRow, model: str) -> SessionSummary:
     )
 
 
+def forked(parent: SessionRow, title: str | None, now: str) -> SessionRow:
+    """The row of a session that goes on from another one: place, options and environment are the same."""
+    if title is None:
+        title = f"{parent.title} (fork)" if parent.title else ""
+    return SessionRow(
+        session_id=new_id("s"),
+        epoch=new_id("e"),
+        cwd=parent.cwd,
+        created_at=now,
+        updated_at=now,
+        title=title.strip(),
+        model=parent.model,
+        options=parent.options,
+        env=parent.env,
+        parent=parent.session_id,
+        ceiling=LEASE,
+    )
+
+
 def title_of(text: str) -> str:
     """The title of a session that begins with this text: its first line, cut to 60 characters."""
     line = text.strip().partition("\n")[0]
@@ -48,3 +70,11 @@ def with_option(options: SessionOptions, id: str, value: Any) -> SessionOptions:
         return msgspec.convert(fields, SessionOptions)
     except msgspec.ValidationError as error:
         raise ProtocolError("invalid_params", f"$.value: {error}", path="$.value") from error
+
+
+def expect_policy(unattended: str, settings: Settings, path: str) -> None:
+    """invalid_params unless it is a policy for questions nobody can see: wait, deny, or a rule by its name."""
+    known = ("wait", "deny", *settings.approvals.unattended)
+    if unattended not in known:
+        words = f"{path}: expected one of {', '.join(known)} (approvals.unattended), got {unattended!r}"
+        raise ProtocolError("invalid_params", words, path=path)

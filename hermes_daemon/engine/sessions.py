@@ -6,27 +6,30 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.records import DeleteSession, Op, PutSession, RaiseCeiling, SessionRow, TurnRow
-from hermes_daemon.engine import recovery
+from hermes_daemon.engine import branch, recovery
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import LEASE
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.engine.parts import Parts
+from hermes_daemon.engine.resolved import Ending
 from hermes_daemon.engine.session import Session, report_failure
-from hermes_daemon.engine.session_row import summary_of
+from hermes_daemon.engine.session_row import expect_policy, forked, summary_of
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.events import RequestOpened, SessionCreated, SessionSummary
+from hermes_protocol.events import RequestOpened, SessionCreated, SessionDeleted, SessionSummary
 from hermes_protocol.methods import (
     CreateParams,
     CreateResult,
     DeleteParams,
     Empty,
+    ForkParams,
     GetResult,
     InterruptParams,
     ListParams,
@@ -34,6 +37,7 @@ from hermes_protocol.methods import (
     RenameParams,
 )
 
+FORKED_AT: Final = 2
 log = logging.getLogger(__name__)
 
 
@@ -74,6 +78,8 @@ class Sessions:
                 session = self.get(session_id)
                 await session.feed.commit(plan.drafts, plan.ops, patience=PATIENCE)
                 self._live.pop(session_id)
+                for request in requests.get(session_id, []):
+                    self.parts.resolved.add(request.request_id, Ending(session_id, "lost"))
         for session_id in queued:
             queue = store.queue(session_id)
             if queue is not None and not queue.paused:
@@ -103,14 +109,17 @@ class Sessions:
         return session.describe()
 
     def list(self, params: ListParams) -> ListResult:
-        """A page of summaries, newest first. Live state stands in for what is stored."""
+        """A page of summaries, newest first: of archived sessions when asked for, else of the others.
+
+        Live state stands in for what is stored.
+        """
         try:
             page = self.parts.store.sessions(
                 limit=max(1, min(params.limit, 1000)),
                 cursor=params.cursor,
                 cwd=params.cwd,
                 query=params.query,
-                archived=params.archived,
+                archived=bool(params.archived),
             )
         except ValueError as error:
             raise ProtocolError("invalid_params", f"$.cursor: {error}", path="$.cursor") from error
@@ -144,10 +153,7 @@ class Sessions:
 
     async def _make(self, params: CreateParams, scope: str, body: str) -> CreateResult:
         row = self._new_row(params)
-        fresh = msgspec.structs.replace(row, ceiling=0)
-        session = Session(fresh, self.parts, head=0, queue=None, changed=self._session_changed)
-        session.row = row
-        session.feed.adopt_lease(LEASE)
+        session = self._unborn(row)
         result = CreateResult(session.summary(), 1, row.epoch)
         ops: list[Op] = [PutSession(row=row), RaiseCeiling(session_id=row.session_id, ceiling=LEASE)]
         if params.key is not None:
@@ -182,16 +188,48 @@ class Sessions:
             raise ProtocolError("invalid_params", f"$.cwd: expected an absolute path, got {params.cwd!r}", path="$.cwd")
         if not os.path.isdir(params.cwd):
             raise ProtocolError("invalid_params", f"$.cwd: {params.cwd} is not a directory", path="$.cwd")
+        expect_policy(params.options.unattended, self.parts.settings(), "$.options.unattended")
         model = params.model or params.options.model
         if model is not None:
             self.parts.models.resolve(model)
+
+    async def fork(self, params: ForkParams) -> CreateResult:
+        """A new session with what this one has up to an item. It is durable before this returns.
+
+        It begins with usage 0 (what was spent was spent by its parent), without a queue and without the permissions
+        that were given for the parent's life. Its journal begins at number 2: what came before is in no event, so
+        that a cursor 0 is answered by a snapshot.
+        """
+        parent = self.get(params.session_id)
+
+        async def work(receipt: Callable[[CreateResult], tuple[Op, ...]]) -> CreateResult:
+            row = forked(parent.row, params.title, self.parts.clock.now())
+            copy = branch.copy_of(parent, params.at_item_id, row)
+            session = self._unborn(row, begun_at=FORKED_AT - 1)
+            result = CreateResult(session.summary(), FORKED_AT, row.epoch)
+            await session.feed.commit(
+                [Draft(SessionCreated(session.summary()))], [copy, *receipt(result)], patience=PATIENCE
+            )
+            self._live[row.session_id] = session
+            self._session_changed(session)
+            return result
+
+        return await parent.mailbox.once("hermes/session/fork", params, params.key, CreateResult, work)
+
+    def _unborn(self, row: SessionRow, begun_at: int = 0) -> Session:
+        """A session whose row and first lease are written with its first event, number `begun_at` + 1."""
+        fresh = msgspec.structs.replace(row, ceiling=begun_at)
+        session = Session(fresh, self.parts, head=begun_at, queue=None, changed=self._session_changed)
+        session.row = row
+        session.feed.adopt_lease(LEASE)
+        return session
 
     async def rename(self, params: RenameParams) -> GetResult:
         """Give a session another title."""
         return await self.get(params.session_id).rename(params)
 
-    async def delete(self, params: DeleteParams) -> Empty:
-        """End the session's turn and leave a tombstone; the id is never given out again."""
+    async def delete(self, params: DeleteParams, by: By) -> Empty:
+        """End the session's turn, leave a tombstone and tell the subscribers; the id is never given out again."""
         session = self.get(params.session_id)
         session.admission.closing = True
         runner = session.runner
@@ -211,6 +249,7 @@ class Sessions:
             session.admission.start_soon()
             raise
         self._live.pop(session.session_id, None)
+        session.feed.farewell(SessionDeleted(by))
         await session.shut_down(report_failure)
         for connection_id in list(session.subscribers):
             session.detach(connection_id)

@@ -12,8 +12,10 @@ from hermes_protocol.events import (
     CompactionEnded,
     CompactionStarted,
     EventData,
+    QuestionStatus,
     QueueChanged,
     QueueEntry,
+    RequestAnswered,
     RequestClock,
     RequestOpened,
     RequestResolved,
@@ -48,6 +50,8 @@ class Told:
                 if row is not None:
                     running, left = data.running, data.remaining_ms
                     self.requests[data.request_id] = msgspec.structs.replace(row, running=running, remaining_ms=left)
+            case RequestAnswered():
+                self._answered(data)
             case RequestResolved():
                 self.requests.pop(data.request_id, None)
             case QueueChanged():
@@ -56,3 +60,11 @@ class Told:
                 self.compacting = True
             case CompactionEnded():
                 self.compacting = False
+
+    def _answered(self, data: RequestAnswered) -> None:
+        """One question of a clarify request is settled: those that come later see how."""
+        row = self.requests.get(data.request_id)
+        if row is not None:
+            status = QuestionStatus(data.question_id, data.status, data.answer, data.by)
+            others = tuple(one for one in row.answered if one.id != data.question_id)
+            self.requests[data.request_id] = msgspec.structs.replace(row, answered=(*others, status))

@@ -7,7 +7,9 @@ arguments -> around tool_execution -> post_tool_call -> post_tool_call_settled -
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -17,13 +19,14 @@ from hermes_daemon.core.decision import Verdict, judge
 from hermes_daemon.core.facts import ToolReturned
 from hermes_daemon.core.ports import Rejected, Tool, ToolOutcome
 from hermes_daemon.core.records import PutBlob, PutGrant
+from hermes_daemon.core.settings import ApprovalSettings
+from hermes_daemon.engine.answers import ALLOWING, Resolution
 from hermes_daemon.engine.call_context import MAX_INLINE, CallContext
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
-from hermes_daemon.engine.questions import ALLOWING, Resolution
 from hermes_daemon.engine.shown import clip
 from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, decide
-from hermes_protocol.content import ToolCall
+from hermes_protocol.content import By, ToolCall
 from hermes_protocol.events import AnyItem, BlobRef, Output, ToolCallAsk, ToolCallItem
 
 if TYPE_CHECKING:
@@ -64,9 +67,11 @@ async def run_call(runner: Runner, call: ToolCall, *, cut: bool) -> ToolReturned
         outcome, status = _refusal("The user interrupted this call. Whether it had any effect is unknown."), "cancelled"
     except Exception as error:  # a tool run: a bug in a tool is the call's failure, not the daemon's
         incident = new_id("incident")
-        log.error("tool %s failed, incident %s", call.name, incident, exc_info=error)
+        # What people gave in secret may stand in the exception: then the log has its type only.
+        log.error("tool %s failed, incident %s: %s", call.name, incident, type(error).__name__,
+                  exc_info=None if work.has_secrets else error)  # fmt: skip
         outcome, status = (
-            _refusal(f"The tool failed ({type(error).__name__}: {redact(str(error))}; {incident})."),
+            _refusal(f"The tool failed ({type(error).__name__}: {work.redact(str(error))}; {incident})."),
             "failed",
         )
     runner.finished[call.call_id] = work.completed(outcome, status)
@@ -83,7 +88,17 @@ class _Call:
         self._call = call
         self._item = item
         self._growing: Growing | None = None
+        self._context: CallContext | None = None
         self._began: float | None = None
+
+    @property
+    def has_secrets(self) -> bool:
+        """True when people gave it something that nobody else may see."""
+        return self._context is not None and bool(self._context.secrets)
+
+    def redact(self, text: str) -> str:
+        """The text without secrets."""
+        return self._context.redact(text) if self._context is not None else self._parts.redact(text)
 
     async def run(self, cut: bool) -> tuple[ToolOutcome, Status]:
         """The outcome as the model reads it, and the item's status."""
@@ -163,7 +178,19 @@ class _Call:
     async def _approved(self, tool: Tool, operation: Operation) -> ToolOutcome | None:
         """None when the call may run, else what the model reads instead."""
         settings = self._parts.settings().approvals
-        verdict = judge(
+        verdict = self._judged(tool, operation, settings)
+        if verdict.kind == "allow":
+            return None
+        if verdict.kind == "deny":
+            return _refusal(f"Refused: {verdict.reason} This will not be run; do not try another way to the same end.")
+        await self._runner.observe("pre_approval_request", operation)
+        resolution = await self._ask(verdict, settings.timeout, lambda name: self._by_rule(name, tool, operation))
+        await self._runner.observe("post_approval_response", resolution)
+        await self._grant(verdict, resolution)
+        return None if resolution.outcome in ALLOWING else _refusal(_denial(resolution))
+
+    def _judged(self, tool: Tool, operation: Operation, settings: ApprovalSettings) -> Verdict:
+        return judge(
             tool.card,
             operation.args,
             settings=settings,
@@ -172,26 +199,27 @@ class _Call:
             cwd=self._session.row.cwd,
             home=self._session.row.env.get("HOME") or self._parts.environment.get("HOME", ""),
         )
-        if verdict.kind == "allow":
-            return None
-        if verdict.kind == "deny":
-            return _refusal(f"Refused: {verdict.reason} This will not be run; do not try another way to the same end.")
-        await self._runner.observe("pre_approval_request", operation)
-        resolution = await self._ask(verdict, settings.timeout)
-        await self._runner.observe("post_approval_response", resolution)
-        await self._grant(verdict, resolution)
-        return None if resolution.outcome in ALLOWING else _refusal(_denial(resolution))
 
-    async def _ask(self, verdict: Verdict, timeout_s: float) -> Resolution:
+    def _by_rule(self, name: str, tool: Tool, operation: Operation) -> Resolution:
+        """What the policy of that name says while nobody is there: only a rule by name can allow."""
+        settings = self._parts.settings().approvals
+        more = (*settings.allow, *settings.unattended.get(name, ()))
+        if self._judged(tool, operation, msgspec.structs.replace(settings, allow=more)).kind == "allow":
+            return Resolution("allow_once", By("", f"the rule {name}", "policy"))
+        return Resolution("policy")
+
+    async def _ask(self, verdict: Verdict, timeout_s: float, policy: Callable[[str], Resolution]) -> Resolution:
         item = self._item
         ask = ToolCallAsk(item.call_id, item.name, item.title, item.args, risk=verdict.risk)
-        return await self._session.questions.permission(
+        return await self._session.questions.ask(
+            "permission",
             turn_id=self._runner.turn_id,
             item_id=item.item_id,
-            call=ask,
+            timeout_s=timeout_s,
+            policy=policy,
+            tool_call=ask,
             options=verdict.options,
             reason=verdict.reason,
-            timeout_s=timeout_s,
         )
 
     async def _grant(self, verdict: Verdict, resolution: Resolution) -> None:
@@ -206,6 +234,7 @@ class _Call:
         assert self._growing is not None
         self._began = self._parts.clock.monotonic()
         context = CallContext(self._runner, self._call.call_id, self._growing, self._parts.settings())
+        self._context = context
         links = self._session.middleware.snapshot("tool_execution")
         try:
             if not links:
@@ -225,7 +254,7 @@ class _Call:
             context.finish()
 
     def _cleaned(self, outcome: ToolOutcome) -> ToolOutcome:
-        redact = self._parts.redact
+        redact = self.redact
         shown = redact(outcome.shown) if outcome.shown is not None else None
         changes = tuple(msgspec.structs.replace(change, diff=redact(change.diff)) for change in outcome.changes)
         return msgspec.structs.replace(outcome, text=redact(outcome.text), shown=shown, changes=changes)
@@ -235,7 +264,8 @@ class _Call:
     def completed(self, outcome: ToolOutcome, status: Status) -> tuple[AnyItem, ...]:
         """The finished item, and one item for each file that changed."""
         now = self._parts.clock.now()
-        ran = None if self._began is None else int((self._parts.clock.monotonic() - self._began) * 1000)
+        waited = self._context.waited if self._context is not None else 0.0  # for people: not the tool's time
+        ran = None if self._began is None else int((self._parts.clock.monotonic() - self._began - waited) * 1000)
         text = outcome.text if outcome.shown is None else outcome.shown
         item = msgspec.structs.replace(
             self._item,
@@ -257,10 +287,14 @@ class _Call:
         data = text.encode("utf-8", "replace")
         if len(data) <= MAX_INLINE:
             return Output(text=text)
-        blob = BlobRef(new_id("blob"), len(data), text.count("\n") + 1)
-        put = PutBlob(blob_id=blob.id, session_id=self._session.session_id, data=data)
-        self._runner.keep(put)
         head, tail = clip(text, MAX_INLINE // 4)
+        session_id, limit = self._session.session_id, self._parts.settings().database.session_blob_bytes
+        if self._parts.store.blob_bytes(session_id) + len(data) > limit:
+            said = f"\n[{len(data):,} bytes; the middle was not kept: the session's blobs are over {limit:,} bytes]\n"
+            return Output(head=head + said, tail=tail)
+        blob = BlobRef(new_id("blob"), len(data), text.count("\n") + 1, hashlib.sha256(data).hexdigest())
+        put = PutBlob(blob_id=blob.id, session_id=session_id, data=data, at=self._parts.clock.now())
+        self._runner.keep(put)
         return Output(head=head, tail=tail, blob=blob)
 
 

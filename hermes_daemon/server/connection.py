@@ -80,6 +80,7 @@ class Connection(asyncio.Protocol):
         self._closing = False
         self._closed = False
         self._after: list[Callable[[], object]] = []
+        self._tells_seen = False
 
     # --- asyncio.Protocol ---
 
@@ -229,6 +230,15 @@ class Connection(asyncio.Protocol):
         if self.hello is None or not self.controller:
             return frozenset()
         return frozenset(self.hello.capabilities.requests)
+
+    @property
+    def tells_seen(self) -> bool:
+        """True for a client that says what it shows: it said so in initialize, or has done it once."""
+        return self._tells_seen or (self.hello is not None and self.hello.capabilities.seen)
+
+    @tells_seen.setter
+    def tells_seen(self, told: bool) -> None:
+        self._tells_seen = told
 
     def by(self, via: str = "native") -> By:
         """Who acts."""

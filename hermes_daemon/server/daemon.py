@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from hermes_daemon.server.engine_room import EngineRoom
 
 log = logging.getLogger(__name__)
-FEATURES: Final = ("sessions", "turns", "queue", "permissions", "replay", "search", "tools")
-REQUEST_KINDS: Final = ("permission",)
+FEATURES: Final = (
+    "sessions", "turns", "steer", "queue", "permissions", "questions", "replay", "search", "tools", "clientTools",
+)  # fmt: skip
+REQUEST_KINDS: Final = ("permission", "clarify", "secret", "form", "clientTool")
 State = Literal["ready", "draining", "stopping"]
 REOPEN_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 1.0

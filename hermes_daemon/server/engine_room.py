@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from hermes_daemon.core.ports import Configuration, Reload
-from hermes_daemon.engine.emitted import OpenItem
+from hermes_daemon.engine.emitted import Emitted, OpenItem
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
@@ -19,11 +19,19 @@ from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.outbox import Subscription
 from hermes_daemon.tools.terminal.processes import reap
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.events import AnyItem, SessionState
-from hermes_protocol.methods import InFlight, Snapshot, SubscribeParams, SubscribeResult
+from hermes_protocol.events import AnyItem, Event, SessionState
+from hermes_protocol.methods import (
+    EventsParams,
+    EventsResult,
+    InFlight,
+    Snapshot,
+    SubscribeParams,
+    SubscribeResult,
+)
 
 log = logging.getLogger(__name__)
 REPLAY_BYTES: Final = 4 * 1_048_576
+PULLED_EVENTS: Final = 5000
 WRITE_SECONDS: Final = 2.0
 NO_SESSION: Final = "local model"
 """Where processes are on record that belong to the daemon itself: they end with it and keep nothing alive."""
@@ -53,6 +61,10 @@ class EngineRoom:
     def reload(self) -> Reload:
         """Read the configuration again; a broken one changes nothing."""
         return self._taken(self.configuration.reload())
+
+    def set_setting(self, path: str, value: Any) -> Reload:
+        """Write one setting into config.yaml and go by it. Refused with nothing written."""
+        return self._taken(self.configuration.set(path, value))
 
     def freshen(self) -> None:
         """Take over what was changed in the configuration's files, before something is done by it."""
@@ -140,32 +152,49 @@ class EngineRoom:
     def subscribe(self, connection: Connection, params: SubscribeParams) -> SubscribeResult:
         """Snapshot or replay, and registration, in one step that waits for nothing (protocol section 5)."""
         session = self.sessions.get(params.session_id)
-        self.unsubscribe(connection, params.session_id)
+        before = connection.subscriptions.pop(params.session_id, None)  # not a leave: its tools stay
+        if before is not None:
+            connection.outbox.forget(before)
         hello = connection.hello
         detail = params.detail or (hello.capabilities.events.detail if hello else "full")
         feed = session.feed
         since = params.since
-        missing = None
-        if since is not None and since.epoch == feed.epoch and self._retained(session, since.seq):
-            missing = feed.missing(since.seq, min(REPLAY_BYTES, connection.outbox.replay_limit))
-        last = since.seq if since is not None and missing is not None else feed.head
+        last = feed.head
+        replayed = False
+        if since is not None and since.epoch == feed.epoch and feed.retains(since.seq):
+            replayed = feed.size_after(since.seq) <= REPLAY_BYTES
+            last = since.seq if replayed else last
         subscription = Subscription(connection.outbox, connection.id, feed, detail, connection.can_answer, last)
+        subscription.tells_seen = connection.tells_seen
         connection.subscriptions[session.session_id] = subscription
         session.attach(subscription)
-        connection.after_reply(lambda: subscription.release(missing or []))
-        if missing is None:
+        connection.after_reply(subscription.release)
+        if not replayed:
             snapshot = snapshot_of(session, params.tail, connection.outbox.frame_limit // 2)
             return SubscribeResult("snapshot", feed.epoch, feed.head, feed.head, snapshot)
         return SubscribeResult("replay", feed.epoch, last, feed.head)
 
-    def _retained(self, session: Session, seq: int) -> bool:
-        oldest, _ = self.parts.store.event_range(session.session_id)
-        return 0 <= seq <= session.feed.head and (seq + 1 >= oldest or not oldest)
+    def events(self, connection: Connection, params: EventsParams) -> EventsResult:
+        """A page of the journal: as much of it as fits into a frame. replay_truncated when the events behind `after`
+        are not kept any more, or were never numbered like that."""
+        feed = self.sessions.get(params.session_id).feed
+        if params.epoch != feed.epoch or not feed.retains(params.after):
+            oldest, _ = self.parts.store.event_range(params.session_id)
+            text = f"the events behind {params.after} cannot be told; subscribe for a snapshot"
+            raise ProtocolError("replay_truncated", text, epoch=feed.epoch, oldest=oldest, head=feed.head)
+        budget = connection.outbox.frame_limit // 2
+        found: list[Event] = []
+        last = params.after
+        for event in feed.page(params.after, budget, max(1, min(params.limit, PULLED_EVENTS))):
+            found.append(pulled(event, feed.session_id, feed.epoch, last, budget))
+            last = event.seq
+        return EventsResult(tuple(found), feed.head, truncated=last < feed.head and bool(found))
 
     def unsubscribe(self, connection: Connection, session_id: str) -> None:
         """End the subscription, if there is one; what it had queued is dropped."""
         subscription = connection.subscriptions.pop(session_id, None)
         if subscription is None:
+            self.sessions.get(session_id)
             return
         connection.outbox.forget(subscription)
         for session in self.sessions.live:
@@ -173,17 +202,29 @@ class EngineRoom:
                 session.detach(connection.id)
 
     def seen(self, connection: Connection, request_id: str) -> None:
-        """A question is on somebody's screen."""
-        for session in self.sessions.live:
-            if connection.controller and session.session_id in connection.subscriptions:
-                session.questions.seen(request_id, connection.by())
+        """A question is on somebody's screen. From the first time on the clocks of questions wait for this client to
+        say so."""
+        if not connection.controller:
+            return
+        connection.tells_seen = True
+        for subscription in connection.subscriptions.values():
+            subscription.tells_seen = True
+        session = self.session_of_request(request_id)
+        if session is not None and session.session_id in connection.subscriptions:
+            session.questions.seen(request_id, connection.id, connection.by())
 
-    def session_of_request(self, request_id: str) -> Session:
-        """The session a question belongs to. request_not_found."""
-        for session in self.sessions.live:
-            if session.questions.knows(request_id):
-                return session
-        raise ProtocolError("request_not_found", f"no request {request_id}")
+    def session_of_request(self, request_id: str) -> Session | None:
+        """The session of an open question, None when there is none."""
+        return next((session for session in self.sessions.live if session.questions.is_open(request_id)), None)
+
+
+def pulled(event: Emitted, session_id: str, epoch: str, prev: int, budget: int) -> Event:
+    """An event as hermes/event carries it. One that is longer than a frame alone has its longest texts cut."""
+    data = msgspec.json.encode(event.data)
+    if len(data) > budget:
+        data = msgspec.json.encode(fitted(event.data, budget, session_id))
+    raw = msgspec.Raw(data)
+    return Event(session_id, epoch, event.seq, prev, event.ts, event.kind, raw, event.turn_id, event.item_id)
 
 
 def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
@@ -198,10 +239,9 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     more = page is not None and (page.next_cursor is not None or len(items) < len(done))
     items.reverse()
     inflight = tuple(_in_flight(item, items) for item in opened.values())
-    clocked = {row.request_id: row for row in session.questions.rows}
     state: SessionState = "compacting" if told.compacting else "idle"
     if told.turn is not None and not told.compacting:
-        state = "waiting" if told.requests else "running"
+        state = "waiting" if any(row.kind != "clientTool" for row in told.requests.values()) else "running"
     return Snapshot(
         summary=session.summary(),
         options=session.row.options,
@@ -209,7 +249,7 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
         state=state,
         items=tuple(items),
         inflight=inflight,
-        open_requests=tuple(clocked.get(row.request_id, row) for row in told.requests.values()),
+        open_requests=session.questions.clocked(told.requests.values()),
         queue=told.queue,
         queue_rev=told.queue_rev,
         paused=told.paused,

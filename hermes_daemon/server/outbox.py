@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,10 +19,12 @@ from hermes_daemon.engine.emitted import Batch, Emitted, tail
 from hermes_daemon.engine.feed import Feed
 from hermes_daemon.server.fitting import fitted
 from hermes_protocol import envelope
+from hermes_protocol.events import SessionDeleted
 from hermes_protocol.framing import Framing, encode
 from hermes_protocol.methods import DesyncParams, Detail, LagParams
 
 CHUNK: Final = 262_144
+PAGE: Final = 131_072
 SHORTEST_WAIT: Final = 0.001
 STATUS_KINDS: Final = ("turn.", "session.", "request.", "queue.", "notice")
 
@@ -30,7 +32,9 @@ STATUS_KINDS: Final = ("turn.", "session.", "request.", "queue.", "notice")
 class Subscription:
     """One session as one connection sees it: an engine Sink. `last` is the number of the last event handed on.
 
-    It holds events back until `release`, so that none is sent before the answer that announces it.
+    It begins behind: until `release` it takes nothing, so that no event is sent before the answer that announces it,
+    and then it reads what it missed from the journal, page by page as the socket drains. It holds a number meanwhile,
+    never events. At the head it goes on live.
     """
 
     def __init__(self, outbox: Outbox, connection_id: str, feed: Feed, detail: Detail,
@@ -38,6 +42,7 @@ class Subscription:
         self.connection_id = connection_id
         self.session_id = feed.session_id
         self.can_answer = can_answer
+        self.tells_seen = False
         self.detail = detail
         self.last = last
         self.queued = 0
@@ -45,8 +50,8 @@ class Subscription:
         self.run_bytes = 0
         self.dead = False
         self.thinned = False
-        self._held: list[Emitted] | None = []
-        self._overflowed = False
+        self.behind: int | None = last
+        """While it catches up: the number of the last event that was read for it."""
         self._outbox = outbox
         self._feed = feed
 
@@ -54,8 +59,10 @@ class Subscription:
         """Take a batch. In step with the others the bytes are the ones they get too. Never blocks."""
         if self.dead:
             return
-        if self._held is not None:
-            self._hold(batch.events)
+        if self.behind is not None:
+            if batch.events[-1].kind == SessionDeleted.KIND:
+                self.behind = None  # there is nothing left to catch up with
+                self._put(batch.events[-1])
             return
         outbox = self._outbox
         if outbox.merges and self.detail == "full" and not self.thinned and batch.deltas == len(batch.events):
@@ -71,14 +78,30 @@ class Subscription:
         for event in batch.events:
             self._event(event)
 
-    def release(self, missed: list[Emitted]) -> None:
-        """The answer is on its way: send what was missed, then what came meanwhile, then live."""
-        held, self._held = self._held or [], None
-        self._taken_run()
-        if self._overflowed and not self.dead:
-            self._outbox.desync(self)
-        for event in (*missed, *held):
-            self._event(event)
+    def release(self) -> None:
+        """The answer is on its way: send what was missed, then live."""
+        if not self.dead and not self.catch_up():
+            self._outbox.wait_for_room(self)
+
+    def catch_up(self) -> bool:
+        """Queue a page of what was missed. True when this subscription is live now, or dead."""
+        if self.dead or self.behind is None:
+            return True
+        self._feed.flush_tick()  # what is delivered now is in the page; the others get it first, in their order
+        if not self._feed.retains(self.behind):
+            self._outbox.desync(self, "journal")
+            return True
+        page = self._feed.page(self.behind, self._outbox.page_bytes)
+        for event in page:
+            if self._wanted(event):
+                self._put(event)
+        # An empty page: what is missing was deltas, and was folded meanwhile.
+        self.behind = page[-1].seq if page and page[-1].seq < self._feed.head else None
+        return self.behind is None
+
+    def when_sent(self, then: Callable[[], None]) -> None:
+        """Call `then` when what is queued now has left for the socket."""
+        self._outbox.when_sent(then)
 
     def flush(self) -> None:
         """Hand the merged run on."""
@@ -94,7 +117,6 @@ class Subscription:
     def drop(self) -> None:
         """Nothing of this subscription is wanted any more."""
         self.dead = True
-        self._held = None
         self._taken_run()
 
     def _event(self, event: Emitted) -> None:
@@ -130,16 +152,6 @@ class Subscription:
             body = b"%b%d,%b" % (self._feed.prefix, self.last, tail)
         outbox.put_events(self, self.last, encode(outbox.framing, body))
         self.last = event.seq
-
-    def _hold(self, events: list[Emitted]) -> None:
-        size = sum(len(event.tail) for event in events)
-        if self._held is None or self._overflowed or not self._outbox.has_room(size):
-            self._held, self._overflowed = [], True
-            self._taken_run()
-            return
-        self._held += events
-        self.run_bytes += size
-        self._outbox.bytes += size
 
     def _taken_run(self) -> list[Emitted]:
         run, self.run = self.run, []
@@ -182,8 +194,10 @@ class Outbox:
         self._queue: deque[tuple[Subscription | None, int, bytes]] = deque()
         self._paused = False
         self._scheduled = False
+        self._sent: list[Callable[[], None]] = []
         self._growing: dict[int, Subscription] = {}
         self._thinned: dict[int, Subscription] = {}
+        self._behind: dict[int, Subscription] = {}
         self._merge_timer: asyncio.TimerHandle | None = None
 
     def take_frames(self, limit: int) -> None:
@@ -208,9 +222,9 @@ class Outbox:
         return self.owed > self._hard
 
     @property
-    def replay_limit(self) -> int:
-        """Bytes of missed events it can take at once; a reader that missed more is better served by a snapshot."""
-        return self._hard // 2
+    def page_bytes(self) -> int:
+        """Bytes of missed events that are read at a time; so many may wait for who catches up."""
+        return min(PAGE, self._hard // 4)
 
     @property
     def paused(self) -> bool:
@@ -234,9 +248,10 @@ class Outbox:
         if waiting > self._hard // 2:
             self._thin(subscription)
 
-    def has_room(self, size: int) -> bool:
-        """True when so many bytes more stay below the hard limit."""
-        return self.bytes + size <= self._hard
+    def wait_for_room(self, subscription: Subscription) -> None:
+        """Let a subscription go on catching up as the socket drains."""
+        self._behind[id(subscription)] = subscription
+        self._schedule()
 
     def run_grew(self, subscription: Subscription, size: int) -> None:
         """A subscription holds events back: they are handed on after `latency`, or when the socket drains."""
@@ -252,12 +267,18 @@ class Outbox:
             grid = max(self.latency, SHORTEST_WAIT)
             self._merge_timer = loop.call_at((loop.time() // grid + 1) * grid, self._merged)
 
+    def when_sent(self, then: Callable[[], None]) -> None:
+        """Call `then` once, when everything that is queued has been handed to the socket."""
+        self._sent.append(then)
+        self._schedule()
+
     def forget(self, subscription: Subscription) -> int:
         """Drop what a subscription has queued: its events are not wanted any more. The last number it was sent."""
         sent = subscription.last
         subscription.drop()
         self._growing.pop(id(subscription), None)
         self._thinned.pop(id(subscription), None)
+        self._behind.pop(id(subscription), None)
         if subscription.queued:
             sent = next(prev for owner, prev, _ in self._queue if owner is subscription)
             self._queue = deque(entry for entry in self._queue if entry[0] is not subscription)
@@ -318,14 +339,32 @@ class Outbox:
             self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if not self._paused and self._growing and self._merge_timer is None:
             self._merged()
+        if self._sent and not self._paused and not self._queue:
+            sent, self._sent = self._sent, []
+            for then in sent:
+                then()
         if self._thinned and self.bytes <= self._soft // 2:
             self._restore()
+        if self._behind and not self._paused:
+            self._catch_up()
         self._relieved()
+
+    def _catch_up(self) -> None:
+        """A page for each that is behind, as long as there is room: the rest comes with the next turn of the loop."""
+        for key, subscription in list(self._behind.items()):
+            if self.bytes >= self.page_bytes:
+                break
+            if subscription.catch_up():
+                self._behind.pop(key, None)
+        if self._behind:
+            self._schedule()
 
     def _thin(self, subscription: Subscription) -> None:
         """Half of the hard limit is waiting: whole items only, and say so in reserved room."""
         if subscription.thinned or subscription.dead or subscription.detail != "full":
             return
+        if subscription.behind is not None:
+            return  # it takes no more than there is room for
         self._thinned[id(subscription)] = subscription
         self._growing.pop(id(subscription), None)
         subscription.thin()
@@ -337,7 +376,8 @@ class Outbox:
             subscription.thinned = False
             self.put(envelope.note("hermes/lag", LagParams(subscription.session_id, "full")))
 
-    def desync(self, subscription: Subscription) -> None:
-        """Too much is waiting: drop this subscription's events and say so in reserved room."""
+    def desync(self, subscription: Subscription, reason: Literal["lag", "journal"] = "lag") -> None:
+        """Too much is waiting, or the journal no longer has what comes next: drop this subscription's events and say
+        so in reserved room."""
         sent = self.forget(subscription)
-        self.put(envelope.note("hermes/desync", DesyncParams(subscription.session_id, sent, "lag")))
+        self.put(envelope.note("hermes/desync", DesyncParams(subscription.session_id, sent, reason)))

@@ -1,4 +1,4 @@
-"""Work that can wait: pruning the journal and old receipts, giving back space, wiping what deleted sessions left.
+"""Work that can wait: pruning the journal, old receipts and unused blobs, giving back space, wiping what was deleted.
 
 The writer thread does one small step at a time while nobody writes, and now and then under constant load.
 """
@@ -10,9 +10,9 @@ from collections import deque
 from datetime import datetime, timedelta
 
 from hermes_daemon.core.ports import Clock
-from hermes_daemon.core.records import AddEvents, DeleteSession, Op
+from hermes_daemon.core.records import AddEvents, DeleteSession, Op, TruncateSession
 from hermes_daemon.core.settings import DatabaseSettings
-from hermes_daemon.store import journal
+from hermes_daemon.store import blobs, journal
 from hermes_daemon.store.search import SearchIndex
 
 BATCH = 500
@@ -22,6 +22,8 @@ _GROWTH = 1000  # events of a session after which it is looked at again
 _SWEEP_S = 3600.0
 _PAUSE_S = 60.0
 _IDLE_S = 0.2
+_UNUSED_HOURS = 24
+_BLOBS = 4  # blobs that one step removes: each may be big
 
 
 class Housekeeping:
@@ -31,7 +33,7 @@ class Housekeeping:
         self._settings, self._clock, self._index = settings, clock, index
         self._sessions = deque[str]()
         self._grown: dict[str, int] = {}
-        self._receipts = self._shrink = False
+        self._receipts = self._shrink = self._blobs = False
         self._wipe = ""
         self._next_sweep = self._not_before = clock.monotonic()
 
@@ -39,7 +41,7 @@ class Housekeeping:
     def due(self) -> bool:
         now = self._clock.monotonic()
         return now >= self._not_before and bool(
-            self._sessions or self._receipts or self._shrink or self._wipe or now >= self._next_sweep
+            self._sessions or self._receipts or self._blobs or self._shrink or self._wipe or now >= self._next_sweep
         )
 
     @property
@@ -61,6 +63,8 @@ class Housekeeping:
             elif isinstance(op, DeleteSession):
                 self._grown.pop(op.session_id, None)
                 self._shrink, self._wipe = True, "begin"
+            elif isinstance(op, TruncateSession):
+                self._wipe = "begin"
 
     def postpone(self) -> None:
         """After a failure: leave the disk alone for a while."""
@@ -75,6 +79,8 @@ class Housekeeping:
         elif self._sessions:
             if not self._prune_journal(connection, self._sessions[0]):
                 self._sessions.popleft()
+        elif self._blobs:
+            self._blobs = blobs.sweep(connection, self._ago(hours=_UNUSED_HOURS), _BLOBS) == _BLOBS
         elif self._shrink:
             self._shrink = self._give_back(connection)
         elif self._wipe:
@@ -83,7 +89,7 @@ class Housekeeping:
     def _begin_sweep(self, connection: sqlite3.Connection) -> None:
         rows = connection.execute("SELECT session_id FROM sessions WHERE deleted_at IS NULL").fetchall()
         self._sessions = deque(session_id for (session_id,) in rows)
-        self._receipts = self._shrink = True
+        self._receipts = self._shrink = self._blobs = True
         self._next_sweep = self._clock.monotonic() + _SWEEP_S
 
     def _prune_receipts(self, connection: sqlite3.Connection) -> bool:

@@ -97,6 +97,12 @@ def events(read: Reader, session_id: str, after: int, limit: int) -> tuple[Event
     )
 
 
+def size_after(read: Reader, session_id: str, after: int) -> int:
+    """Bytes of the data of all rows with seq > after."""
+    session = sessions.number(read, session_id)
+    return read.number("SELECT sum(length(data)) FROM events WHERE session=? AND seq > ?", session, after)
+
+
 def event_range(read: Reader, session_id: str) -> tuple[int, int]:
     """(oldest number retained, newest number); a merged run counts from its first event. (0, 0) when empty."""
     session = sessions.number(read, session_id)
@@ -108,7 +114,8 @@ def event_range(read: Reader, session_id: str) -> tuple[int, int]:
 
 def delta_text(read: Reader, session: int, item_id: str) -> str:
     """What the journaled deltas of an open item add up to. A delta that overlaps corrects what was there."""
-    rows = read.all("SELECT data FROM events WHERE session=? AND item_id=? AND delta ORDER BY seq", session, item_id)
+    rows = read.all("SELECT data FROM events WHERE session=? AND item_id=? AND kind='item.delta' AND delta"
+                    " ORDER BY seq", session, item_id)  # fmt: skip
     parts, length = list[str](), 0
     for (data,) in rows:
         delta = _delta(data)

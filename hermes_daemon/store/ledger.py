@@ -21,7 +21,7 @@ from hermes_daemon.core.records import (
     RequestRow,
     TurnRow,
 )
-from hermes_daemon.store import sessions
+from hermes_daemon.store import blobs, sessions
 from hermes_daemon.store.failures import WriteRejected
 from hermes_daemon.store.reader import Reader
 from hermes_protocol.content import Usage
@@ -58,10 +58,12 @@ def put_turn(connection: sqlite3.Connection, op: PutTurn) -> None:
 
 def put_queue(connection: sqlite3.Connection, op: PutQueue) -> None:
     row = op.row
+    session = sessions.key(connection, row.session_id)
     connection.execute(
         "INSERT OR REPLACE INTO queues (session, entries, rev, paused) VALUES (?,?,?,?)",
-        (sessions.key(connection, row.session_id), _encode(row.entries), row.rev, row.paused),
+        (session, _encode(row.entries), row.rev, row.paused),
     )
+    blobs.refer_from_queue(connection, session, (entry.input for entry in row.entries))
 
 
 def put_receipt(connection: sqlite3.Connection, op: PutReceipt) -> None:

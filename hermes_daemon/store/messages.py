@@ -9,7 +9,7 @@ import msgspec
 
 from hermes_daemon.core.ports import Page
 from hermes_daemon.core.records import AddMessage, DropItem, ItemRow, PutItem
-from hermes_daemon.store import journal, sessions
+from hermes_daemon.store import blobs, journal, sessions
 from hermes_daemon.store.reader import Reader
 from hermes_daemon.store.search import SearchIndex
 from hermes_protocol.content import Message, input_text
@@ -39,6 +39,7 @@ def put_item(connection: sqlite3.Connection, op: PutItem, index: SearchIndex) ->
         " ON CONFLICT (session, item_id) DO UPDATE SET open=excluded.open, body=excluded.body",
         (session, item.item_id, is_open, _encode(item)),
     )
+    blobs.refer(connection, session, item)
     if is_open:
         return
     journal.fold(connection, session, item.item_id)
@@ -118,6 +119,13 @@ def item_page(
     if backwards != (order == "desc"):
         found.reverse()
     return Page(tuple(found), rows[-1][0] if more and rows else None)
+
+
+def items_behind(read: Reader, session_id: str, item_id: str | None) -> int:
+    """How many items stand behind this one; all of them for None. KeyError when it is unknown."""
+    session = sessions.number(read, session_id)
+    position = 0 if item_id is None else _position(read, session, item_id)
+    return read.number("SELECT count(*) FROM items WHERE session=? AND id>?", session, position)
 
 
 def _position(read: Reader, session: int, item_id: str) -> int:

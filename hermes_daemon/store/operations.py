@@ -8,7 +8,7 @@ from typing import Any
 
 from hermes_daemon.core import records
 from hermes_daemon.core.records import Op
-from hermes_daemon.store import blobs, journal, ledger, messages, sessions
+from hermes_daemon.store import blobs, branches, journal, ledger, messages, sessions
 from hermes_daemon.store.search import SearchIndex
 
 _PLAIN: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
@@ -28,6 +28,8 @@ _PLAIN: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
 _SEARCHABLE: dict[type, Callable[[sqlite3.Connection, Any, SearchIndex], None]] = {
     records.PutSession: sessions.put_session,
     records.DeleteSession: sessions.delete_session,
+    records.CopySession: branches.copy_session,
+    records.TruncateSession: branches.truncate_session,
     records.PutItem: messages.put_item,
     records.DropItem: messages.drop_item,
 }

@@ -13,10 +13,10 @@ from hermes_daemon.store.address import address
 # Sessions first: rows of a session that is lost have no place to go.
 _TABLES = (
     "sessions", "messages", "items", "events", "turns", "queues", "receipts", "requests", "grants", "blobs",
-    "blob_chunks", "search_text",
+    "blob_chunks", "blob_refs", "search_text",
 )  # fmt: skip
 _JSON = frozenset({"options", "env", "usage", "body", "entries", "data"})
-_OF_SESSION = ("messages", "items", "events", "turns", "queues", "requests", "blobs", "search_text")
+_OF_SESSION = ("messages", "items", "events", "turns", "queues", "requests", "blobs", "blob_refs", "search_text")
 
 
 def carry_over(damaged: str, into: sqlite3.Connection) -> int:
@@ -50,6 +50,11 @@ def carry_over(damaged: str, into: sqlite3.Connection) -> int:
 
 def _copy(source: sqlite3.Connection, into: sqlite3.Connection, table: str) -> int:
     columns = [row[1] for row in into.execute(f"PRAGMA table_info({table})")]
+    try:
+        known = {row[1] for row in source.execute(f"PRAGMA table_info({table})")}
+    except sqlite3.Error:
+        known = set()
+    columns = [column for column in columns if not known or column in known]  # an older one has fewer
     names = ", ".join(f'"{column}"' for column in columns)
     json_places = [place for place, name in enumerate(columns) if name in _JSON and table != "receipts"]
     if table == "blob_chunks":

@@ -77,6 +77,21 @@ class SearchIndex:
         """Remove every text of a session."""
         self._remove(connection, "session=?", (session,))
 
+    def forget_behind(self, connection: sqlite3.Connection, session: int, position: int) -> None:
+        """Remove the texts of the items behind a position."""
+        behind = "session=? AND item_id IN (SELECT item_id FROM items WHERE session=? AND id>?)"
+        self._remove(connection, behind, (session, session, position))
+
+    def copy(self, connection: sqlite3.Connection, source: int, target: int) -> None:
+        """Let the items of `target` be found by the texts that they have in `source`."""
+        rows = connection.execute(
+            "SELECT t.item_id, t.role, t.text, t.at FROM items i JOIN search_text t ON t.session=? AND"
+            " t.item_id = i.item_id WHERE i.session=? ORDER BY i.id",
+            (source, target),
+        ).fetchall()
+        for row in rows:
+            self.put(connection, target, *row)
+
     def _remove(self, connection: sqlite3.Connection, where: str, params: tuple[Any, ...]) -> None:
         rows = connection.execute(f"SELECT id, text FROM search_text WHERE {where}", params).fetchall()  # noqa: S608
         if not rows:

@@ -11,6 +11,7 @@ import msgspec
 
 from hermes_daemon.core.ports import Page
 from hermes_daemon.core.records import DeleteSession, PutSession, RaiseCeiling, SessionRow
+from hermes_daemon.store import blobs
 from hermes_daemon.store.failures import WriteRejected
 from hermes_daemon.store.reader import Reader
 from hermes_daemon.store.search import SearchIndex
@@ -21,8 +22,8 @@ _COLUMNS = (
     "session_id, epoch, cwd, created_at, updated_at, title, model, options, env, rev, usage, occupancy_pct, archived, "
     "parent, ceiling, deleted_at"
 )
-# Content of a session by table; blob chunks hang on blobs and are deleted before them.
-_CONTENT = ("messages", "items", "events", "turns", "queues", "requests", "blobs")
+# Content of a session by table; blobs go by their own rules.
+_CONTENT = ("messages", "items", "events", "turns", "queues", "requests")
 
 _encode = msgspec.json.Encoder().encode
 _options = msgspec.json.Decoder(SessionOptions).decode
@@ -79,7 +80,6 @@ def delete_session(connection: sqlite3.Connection, op: DeleteSession, index: Sea
     if deleted_at is not None:
         return
     index.forget_session(connection, number)
-    connection.execute("DELETE FROM blob_chunks WHERE blob IN (SELECT id FROM blobs WHERE session=?)", (number,))
     for table in _CONTENT:
         connection.execute(f"DELETE FROM {table} WHERE session=?", (number,))  # noqa: S608
     connection.execute(
@@ -87,6 +87,7 @@ def delete_session(connection: sqlite3.Connection, op: DeleteSession, index: Sea
         " updated_at=?, deleted_at=? WHERE id=?",
         (op.at, op.at, number),
     )
+    blobs.forget_session(connection, number)
 
 
 def raise_ceiling(connection: sqlite3.Connection, op: RaiseCeiling) -> None:

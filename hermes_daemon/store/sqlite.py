@@ -7,6 +7,7 @@ from typing import Literal
 
 from hermes_daemon.core.ports import Clock, Page
 from hermes_daemon.core.records import (
+    BlobRow,
     EventRow,
     ItemRow,
     Op,
@@ -136,6 +137,18 @@ class SqliteStore:
     def blob(self, blob_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:
         return blobs.read_blob(self._read, blob_id, offset, limit)
 
+    def blob_row(self, blob_id: str) -> BlobRow | None:
+        return blobs.get(self._read, blob_id)
+
+    def blob_held(self, session_id: str, blob_id: str) -> bool:
+        return blobs.is_held(self._read, session_id, blob_id)
+
+    def blob_bytes(self, session_id: str) -> int:
+        return blobs.used(self._read, session_id)
+
+    def items_behind(self, session_id: str, item_id: str | None) -> int:
+        return messages.items_behind(self._read, session_id, item_id)
+
     def search(self, query: str, *, limit: int, cwd: str | None = None) -> tuple[SearchHit, ...]:
         return self._database.index.find(self._read, query, limit=limit, cwd=cwd)
 
@@ -143,6 +156,9 @@ class SqliteStore:
 
     def events(self, session_id: str, after: int, limit: int) -> tuple[EventRow, ...]:
         return journal.events(self._read, session_id, after, limit)
+
+    def event_bytes(self, session_id: str, after: int) -> int:
+        return journal.size_after(self._read, session_id, after)
 
     def event_range(self, session_id: str) -> tuple[int, int]:
         return journal.event_range(self._read, session_id)

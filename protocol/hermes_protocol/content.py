@@ -131,23 +131,27 @@ class FileRange(Wire, frozen=True):
 
 
 class FileBlock(Wire, tag="file", tag_field="type", frozen=True):
-    """A file the user points at: `path` or `uri`, with an optional range and the text the client sees."""
+    """A file the user points at: `path` or `uri`, with an optional range and the text the client sees, given as
+    `text` or as the `blobId` of a text blob."""
 
     path: str | None = None
     uri: str | None = None
     range: FileRange | None = None
     text: str | None = None
+    blob_id: str | None = None
 
 
 InputBlock: TypeAlias = TextBlock | ImageBlock | FileBlock
 
 
 class By(Wire, frozen=True):
-    """Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …)."""
+    """Who did it: the client's persistent id, its name and the way in (chat, say, acp, hook, …). `depth` is the number
+    of agents between a person and this."""
 
     client_id: str
     name: str = ""
     via: str = ""
+    depth: int = 0
 
 
 def input_text(blocks: tuple[InputBlock, ...]) -> str:

@@ -283,10 +283,21 @@ class CompactionEnded(EventData, frozen=True):
 
 
 class SessionRewound(EventData, frozen=True):
+    """What stood behind `lastItemId` is gone, `removed` items; without it everything. `toItemId` is what was asked
+    for: the same item, or the user message behind it."""
+
     KIND: ClassVar[str] = "session.rewound"
     to_item_id: str
     removed: int
     rev: int
+    last_item_id: str | None = None
+
+
+class SessionDeleted(EventData, frozen=True):
+    """The last event of a session. It is in no journal: that went with the session."""
+
+    KIND: ClassVar[str] = "session.deleted"
+    by: By | None = None
 
 
 class TurnQueued(EventData, frozen=True):
@@ -433,12 +444,15 @@ class RequestAnswered(EventData, frozen=True):
 
 
 class RequestResolved(EventData, frozen=True):
+    """The end of a question. `value` is "provided" for a secret that was given; the value itself is in no event."""
+
     KIND: ClassVar[str] = "request.resolved"
     request_id: str
     outcome: Outcome
     by: By | None = None
     at: str = ""
     feedback: str | None = None
+    value: str | None = None
 
 
 class Notice(EventData, frozen=True):
@@ -458,6 +472,7 @@ KINDS: dict[str, type[EventData]] = {
         CompactionDelta,
         CompactionEnded,
         SessionRewound,
+        SessionDeleted,
         SessionError,
         TurnQueued,
         TurnStarted,

@@ -49,7 +49,11 @@ class EventOptions(Wire, frozen=True):
 
 
 class Capabilities(Wire, frozen=True):
+    """`requests`: the kinds of questions this client shows. `seen`: it says hermes/request/seen when one of them is on
+    a screen, and the clock of a question waits for that; of other clients it starts when the question was sent."""
+
     requests: tuple[str, ...] = ()
+    seen: bool = False
     events: EventOptions = EventOptions()
     telemetry: Literal["off", "metrics", "all"] = "off"
     max_latency_ms: int = 33
@@ -235,11 +239,12 @@ class SchemaResult(Wire, frozen=True):
 
 
 class SessionOptions(Wire, frozen=True):
-    """Options of a session. `unattended` says what happens to questions nobody can see: wait, or deny."""
+    """Options of a session. `unattended` says what happens to questions nobody can see: wait, deny, or the name of a
+    rule in the setting approvals.unattended, which allows the calls it names and denies the rest."""
 
     model: str | None = None
     mode: Literal["manual", "smart", "off"] | None = None
-    unattended: Literal["wait", "deny"] = "wait"
+    unattended: str = "wait"
     toolsets: tuple[str, ...] | None = None
     thinking: str | None = None
 
@@ -493,6 +498,9 @@ class SearchResult(Wire, frozen=True):
 
 
 class SubmitParams(Wire, frozen=True):
+    """Input for a turn. `depth` counts the agents between a person and this input, 0 for a person's own: a program
+    that a tool call started passes on what HERMES_AGENT_DEPTH says; more than 3 is refused (permission_denied)."""
+
     session_id: str
     input: tuple[InputBlock, ...]
     key: str
@@ -500,6 +508,7 @@ class SubmitParams(Wire, frozen=True):
     expect_rev: int | None = None
     position: int | None = None
     options: TurnOptions = TurnOptions()
+    depth: int = 0
 
 
 class SubmitResult(Wire, frozen=True):
@@ -512,12 +521,14 @@ class SubmitResult(Wire, frozen=True):
 
 
 class SteerParams(Wire, frozen=True):
-    """Input for the turn `turnId`, taken at its next model call; turn_mismatch when it is not the running one."""
+    """Input for the turn `turnId`, taken at its next model call; turn_mismatch when it is not the running one. `depth`
+    as in submit."""
 
     session_id: str
     turn_id: str
     input: tuple[InputBlock, ...]
     key: str
+    depth: int = 0
 
 
 class SteerResult(Wire, frozen=True):
@@ -608,9 +619,13 @@ class AnswerParams(Wire, frozen=True):
 
 
 class AnswerResult(Wire, frozen=True):
+    """`outcome` is how the request ended; "open" when questions of it still wait, "declined" when others may still
+    answer. `late` names the questions of this answer that somebody else had answered before."""
+
     status: Literal["accepted"]
     seq: int
     outcome: str = ""
+    late: tuple[str, ...] = ()
 
 
 class SeenParams(Wire, frozen=True):
@@ -770,21 +785,31 @@ METHODS: dict[str, Method] = {
     "hermes/session/wait": Method(WaitParams, WaitResult),
     "hermes/session/setOption": Method(SetOptionParams, SetOptionResult, "session", True),
     "hermes/session/rename": Method(RenameParams, GetResult, "session", True),
+    "hermes/session/archive": Method(ArchiveParams, GetResult, "session", True),
+    "hermes/session/events": Method(EventsParams, EventsResult),
+    "hermes/session/fork": Method(ForkParams, CreateResult, "session", True),
+    "hermes/session/rewind": Method(RewindParams, RewindResult, "session", True),
     "hermes/session/delete": Method(DeleteParams, Empty, "session", True),
     "hermes/session/search": Method(SearchParams, SearchResult),
+    "hermes/session/register": Method(RegisterParams, RegisterResult, "session"),
     "hermes/turn/submit": Method(SubmitParams, SubmitResult, "session", True),
+    "hermes/turn/steer": Method(SteerParams, SteerResult, "session", True),
     "hermes/turn/interrupt": Method(InterruptParams, InterruptResult, "session", True),
     "hermes/queue/list": Method(QueueParams, QueueResult),
+    "hermes/queue/update": Method(QueueUpdateParams, QueueResult, "session", True),
+    "hermes/queue/reorder": Method(QueueReorderParams, QueueResult, "session", True),
     "hermes/queue/remove": Method(QueueRemoveParams, QueueResult, "session", True),
     "hermes/queue/resume": Method(QueueParams, QueueResult, "session", True),
     "hermes/request/list": Method(RequestListParams, RequestListResult),
     "hermes/request/answer": Method(AnswerParams, AnswerResult, "session", True),
     "hermes/tool/list": Method(ToolListParams, ToolListResult),
     "hermes/middleware/list": Method(ToolListParams, MiddlewareListResult),
+    "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session"),
     "hermes/blob/read": Method(BlobReadParams, BlobReadResult),
     "hermes/models/list": Method(ModelsParams, ModelsResult),
     "hermes/usage/get": Method(UsageParams, UsageResult),
     "hermes/config/get": Method(ConfigGetParams, ConfigGetResult),
+    "hermes/config/set": Method(ConfigSetParams, ConfigSetResult, "free", True),
 }
 
 NOTIFICATIONS: dict[str, type] = {

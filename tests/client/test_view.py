@@ -158,9 +158,11 @@ def test_a_rewind_drops_everything_after_its_item() -> None:
         journal.start_turn(text)
         journal.end_turn()
     second = journal.items[1].item_id
-    view = apply(all_of(journal), journal.emit(e.SessionRewound(second, 1, 7)))
+    view = apply(all_of(journal), journal.emit(e.SessionRewound(second, 1, 7, second)))
     assert [item.item_id for item in view.items] == [journal.items[0].item_id, second]
-    assert apply(view, journal.emit(e.SessionRewound("unknown", 1, 8))) == view
+    assert view.session.rev == 7
+    rest = apply(view, journal.emit(e.SessionRewound(journal.items[0].item_id, 2, 8)))
+    assert rest.items == ()
 
 
 def test_parallel_calls_keep_the_order_they_began_in() -> None:

@@ -15,9 +15,14 @@ ROUND = ["messages", "context_blocks", "prompt", "turn.answer", "llm_request", "
          "post_api_request"]  # fmt: skip
 CALL = ["tool_request", "pre_tool_call", "pre_approval_request", "post_approval_response", "tool_execution",
         "post_tool_call", "post_tool_call_settled", "tool_result"]  # fmt: skip
-BEGIN = ["session_start", "on_turn_start"]
+BEGIN = ["session_start"]
 FINISH = ["output", "pre_verify", "on_session_end", "session_shutdown"]
-NOT_YET = {"compaction_request", "compaction", "post_compaction", "pre_command"}
+NOT_YET = {
+    "compaction_request", "compaction", "post_compaction", "pre_command", "pre_llm_call", "post_llm_call",
+    "pre_auxiliary_call", "post_auxiliary_call", "transform_terminal_output", "on_stream_start", "on_stream_delta",
+    "on_stream_end", "on_interim_message", "on_human_input_request", "on_human_input_resolved", "on_session_start",
+    "on_session_finalize", "on_session_reset", "subagent_start", "subagent_stop",
+}  # fmt: skip
 
 
 def recording(trail: list[str]) -> Registry:

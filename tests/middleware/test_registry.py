@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hermes_daemon.middleware.points import POINTS
 from hermes_daemon.middleware.registry import Registry
 
 
@@ -51,3 +52,35 @@ def test_an_alias_is_the_point_and_a_wrong_name_names_the_nearest() -> None:
     assert len(registry.snapshot("messages")) == 1
     with pytest.raises(ValueError, match="did you mean 'llm_request'"):
         registry.use("llm_requests", same, owner="a")
+
+
+def test_the_same_callable_registered_twice_is_two_registrations() -> None:
+    registry = Registry()
+    first = registry.use("messages", same, owner="a")
+    registry.use("messages", same, owner="a")
+    first.remove()
+    assert len(registry.snapshot("messages")) == 1
+
+
+def test_a_point_nobody_registered_for_costs_a_look() -> None:
+    daemon = Registry()
+    session = Registry(daemon)
+    assert not session.has("messages")
+    handle = daemon.use("messages", same, owner="a")
+    assert session.has("messages")
+    handle.remove()
+    assert not session.has("messages")
+    assert session.snapshot("messages") == ()
+
+
+def test_a_link_says_which_callable_it_is() -> None:
+    registry = Registry()
+    registry.use("messages", same, owner="a")
+    [link] = registry.rows()
+    assert link.name.endswith("test_registry.same")
+
+
+def test_every_point_has_a_sentence_and_a_payload() -> None:
+    for point in POINTS.values():
+        assert point.summary.endswith(".")
+        assert point.payload is not None

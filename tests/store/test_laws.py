@@ -10,12 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_daemon.core.records import AddMessage, DeleteSession, DropItem, Op, PutBlob, RaiseCeiling
+from hermes_daemon.core.records import (
+    AddMessage,
+    CopySession,
+    DeleteSession,
+    DropItem,
+    Op,
+    PutBlob,
+    RaiseCeiling,
+    TruncateSession,
+)
 from hermes_daemon.store.failures import WriteRejected
 from hermes_daemon.store.sqlite import SqliteStore
-from tests.support.store_rows import answered, delta, event, events, message, open_store, put_session
+from tests.support.store_rows import answered, delta, event, events, message, open_store, put_session, session_row
 
 NAMES = ("a", "b", "c")
+COPIES = ("b", "d", "e")
 ITEMS = ("i", "j", "k")
 
 
@@ -34,6 +44,11 @@ class Model:
             return name in self.live or name in self.dead
         if name not in self.live:
             return False
+        if kind == "copy":
+            known = step[2] in self.live or step[2] in self.dead
+            return not known and (step[3] is None or step[3] in self.live[name]["items"])
+        if kind == "truncate":
+            return step[2] is None or step[2] in self.live[name]["items"]
         if kind == "blob":
             owner = next((n for n, s in self.live.items() if step[2] in s["blobs"]), name)
             return owner == name
@@ -53,7 +68,18 @@ class Model:
             self.dead.add(name)
             return
         session = self.live[name]
-        if kind == "ceiling":
+        if kind == "copy":
+            target, last, count, tail = rest
+            items = {n: i for n, i in upto(session["items"], last).items() if i[0] != "inProgress"}
+            messages = [*session["messages"][:count], *tail]
+            self.live[target] = empty | {"title": "copy", "ceiling": 5, "items": items, "messages": messages}
+        elif kind == "truncate":
+            last, count, tail = rest
+            kept = upto(session["items"], last)
+            gone = session["items"].keys() - kept.keys()
+            session["events"] = {seq: item for seq, item in session["events"].items() if item not in gone}
+            session["items"], session["messages"] = kept, [*session["messages"][:count], *tail]
+        elif kind == "ceiling":
             session["ceiling"] = max(session["ceiling"], rest[0])
         elif kind == "message":
             session["messages"].append(rest[0])
@@ -70,6 +96,11 @@ class Model:
                 session["events"] = {seq: item for seq, item in session["events"].items() if item != rest[0]}
 
 
+def upto(items: dict[str, Any], last: str | None) -> dict[str, Any]:
+    names = list(items)
+    return {name: items[name] for name in names[: 0 if last is None else names.index(last) + 1]}
+
+
 def operation(step: tuple[Any, ...]) -> Op:
     kind, name, *rest = step
     match kind:
@@ -79,6 +110,12 @@ def operation(step: tuple[Any, ...]) -> Op:
             return DeleteSession(session_id=name, at="2026-03-02T00:00:00.000Z")
         case "ceiling":
             return RaiseCeiling(session_id=name, ceiling=rest[0])
+        case "copy":
+            row, tail = session_row(rest[0], title="copy", ceiling=5), tuple(message(text) for text in rest[3])
+            return CopySession(source=name, row=row, last_item=rest[1], messages=rest[2], tail=tail)
+        case "truncate":
+            tail = tuple(message(text) for text in rest[2])
+            return TruncateSession(session_id=name, last_item=rest[0], messages=rest[1], tail=tail)
         case "message":
             return AddMessage(session_id=name, message=message(rest[0]))
         case "blob":
@@ -91,6 +128,8 @@ def operation(step: tuple[Any, ...]) -> Op:
             return DropItem(session_id=name, item_id=rest[0])
 
 
+last = st.none() | st.sampled_from(ITEMS)
+count, tail = st.integers(0, 3), st.lists(st.sampled_from(["trimmed", "kept"]), max_size=2)
 name, text = st.sampled_from(NAMES), st.text(st.characters(codec="utf-8"), max_size=8)
 STEP = st.one_of(
     st.tuples(st.just("put"), name, text, st.integers(0, 9)),
@@ -106,6 +145,8 @@ STEP = st.one_of(
         st.just("item"), name, st.sampled_from(ITEMS), st.sampled_from(["inProgress", "completed", "failed"]), text
     ),
     st.tuples(st.just("drop"), name, st.sampled_from(ITEMS)),
+    st.tuples(st.just("copy"), name, st.sampled_from(COPIES), last, count, tail),
+    st.tuples(st.just("truncate"), name, last, count, tail),
     st.tuples(st.just("reopen")),
 )
 

@@ -80,3 +80,18 @@ def test_a_migration_that_ends_inside_a_statement_is_an_error(tmp_path: Path) ->
         migrate(connection, "state.db", ("one.sql",), tmp_path)
     assert connection.execute("PRAGMA user_version").fetchone() == (0,)
     connection.close()
+
+
+def test_a_database_of_the_first_version_knows_afterwards_which_items_speak_of_its_blobs(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    connection = connect(path)
+    migrate(connection, str(path), MIGRATIONS[:1])
+    row = "INSERT INTO sessions VALUES (1,'s1','e','/','t','t','','',X'7b7d',X'7b7d',0,X'7b7d',NULL,0,NULL,0,NULL)"
+    connection.execute(row)
+    for blob in ("spoken", "forgotten"):
+        connection.execute("INSERT INTO blobs (blob_id, session, mime, size) VALUES (?, 1, 'text/plain', 0)", (blob,))
+    body = b'{"type":"toolCall","output":{"blob":{"id":"spoken","bytes":0}}}'
+    connection.execute("INSERT INTO items (session, item_id, open, body) VALUES (1, 'i1', 0, ?)", (body,))
+    migrate(connection, str(path))
+    assert connection.execute("SELECT * FROM blob_refs").fetchall() == [(1, "i1", "spoken")]
+    connection.close()

@@ -33,6 +33,7 @@ VARYING: dict[str, Any] = {
     **dict.fromkeys(("uptimeS", "monotonicMs", "exitsInS", "occupancyPct"), "$number"),
     **dict.fromkeys(("bootId", "buildId", "schemaHash", "version", "incident"), "$text"),
     "features": ["$rest"],
+    "requestKinds": ["permission", "$rest"],
 }
 
 

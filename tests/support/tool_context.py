@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hermes_daemon.core.ports import ToolOutcome
+from hermes_daemon.core.ports import Answered, Ask, ToolOutcome
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.tools.builtin import builtin_tools
 from hermes_daemon.tools.registry import Registry
@@ -34,10 +34,16 @@ class Context:
         self.processes = RecordedProcesses()
         self.said: list[str] = []
         self.heard = asyncio.Event()
+        self.asked: list[Ask] = []
+        self.answer = Answered("policy")
 
     def progress(self, text: str) -> None:
         self.said.append(text)
         self.heard.set()
+
+    async def ask(self, request: Ask) -> Answered:
+        self.asked.append(request)
+        return self.answer
 
 
 class Bench:

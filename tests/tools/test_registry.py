@@ -50,9 +50,10 @@ def test_a_name_is_given_once() -> None:
         Registry([tool_that(None), tool_that(None)])
 
 
-def test_the_builtin_tools_are_the_five_and_only_two_of_them_only_read() -> None:
+def test_the_builtin_tools_are_the_six_and_half_of_them_only_read() -> None:
     tools = builtin_tools().all()
-    assert [tool.card.name for tool in tools] == ["terminal", "read_file", "write_file", "patch", "search_files"]
-    assert [tool.card.name for tool in tools if tool.card.read_only] == ["read_file", "search_files"]
+    names = ["terminal", "read_file", "write_file", "patch", "search_files", "clarify"]
+    assert [tool.card.name for tool in tools] == names
+    assert [tool.card.name for tool in tools if tool.card.read_only] == ["read_file", "search_files", "clarify"]
     assert builtin_tools().get("terminal") is not None
     assert builtin_tools().get("nothing") is None

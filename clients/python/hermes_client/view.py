@@ -153,12 +153,15 @@ def _compaction_ended(view: View, _: e.Event, __: e.CompactionEnded) -> View:
 
 
 def _rewound(view: View, _: e.Event, data: e.SessionRewound) -> View:
-    kept = next((n for n, item in enumerate(view.items) if item.item_id == data.to_item_id), None)
-    if kept is None:
-        return view
-    gone = {item.item_id for item in view.items[kept + 1 :]}
+    """What stood behind the last item is gone. Where that one is older than what the view holds, all of it is."""
+    kept = next((n + 1 for n, item in enumerate(view.items) if item.item_id == data.last_item_id), 0)
+    gone = {item.item_id for item in view.items[kept:]}
     streaming = {key: live for key, live in view.streaming.items() if key not in gone}
-    return msgspec.structs.replace(view, items=view.items[: kept + 1], streaming=streaming)
+    session = msgspec.structs.replace(view.session, rev=data.rev)
+    older = view.older_cursor if kept else data.last_item_id
+    return msgspec.structs.replace(
+        view, session=session, items=view.items[:kept], streaming=streaming, older_cursor=older
+    )
 
 
 def _turn_started(view: View, event: e.Event, data: e.TurnStarted) -> View:

@@ -8,16 +8,23 @@ from typing import Final
 import msgspec
 
 from hermes_daemon.core.ports import Refused, Store
+from hermes_daemon.engine.client_tools import RemoteTool
+from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import text_blob_of
+from hermes_daemon.server.native.sessions import writable
 from hermes_protocol import schema
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import ToolCallItem
 from hermes_protocol.methods import (
+    BlobCreateParams,
+    BlobCreateResult,
     BlobReadParams,
     BlobReadResult,
     ConfigGetParams,
     ConfigGetResult,
+    ConfigSetParams,
+    ConfigSetResult,
     LogsParams,
     LogsResult,
     MiddlewareListResult,
@@ -34,6 +41,13 @@ from hermes_protocol.methods import (
 )
 
 LONGEST_CHARACTER: Final = 4
+CONFIG_SET: Final = "hermes/config/set"
+
+
+_FIXED: Final = {
+    "plugins": "plugins: this daemon loads none, so there was nothing to read again",
+    "tools": "tools: they are built in and follow the configuration; there was nothing to read again",
+}
 
 
 async def logs(connection: Connection, params: LogsParams) -> LogsResult:
@@ -42,13 +56,14 @@ async def logs(connection: Connection, params: LogsParams) -> LogsResult:
 
 
 async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
-    """Read config.yaml again; a broken one changes nothing."""
+    """Read again what is named: a broken config.yaml changes nothing. `warnings` says what has no effect."""
     if not connection.controller:
         raise ProtocolError("permission_denied", "this client is an observer: it may look, not change")
+    notes = tuple(_FIXED[what] for what in params.what if what in _FIXED)
     if "config" not in params.what:
-        return ReloadResult((), ())
+        return ReloadResult((), (), notes or ("what: nothing was named, so nothing was read again",))
     reloaded = connection.daemon.reload()
-    return ReloadResult(reloaded.changed, tuple(str(error) for error in reloaded.errors), reloaded.warnings)
+    return ReloadResult(reloaded.changed, tuple(map(str, reloaded.errors)), (*reloaded.warnings, *notes))
 
 
 async def get_schema(connection: Connection, params: SchemaParams) -> SchemaResult:
@@ -61,10 +76,12 @@ async def tools(connection: Connection, params: ToolListParams) -> ToolListResul
     engine = connection.daemon.engine
     disabled = set(engine.parts.settings().tools.disabled)
     toolsets = None
+    offered: tuple[RemoteTool, ...] = ()
     if params.session_id is not None:
-        toolsets = engine.sessions.get(params.session_id).row.options.toolsets
+        session = engine.sessions.get(params.session_id)
+        toolsets, offered = session.row.options.toolsets, tuple(session.client_tools.all())
     rows = []
-    for tool in engine.parts.tools.all():
+    for tool in (*engine.parts.tools.all(), *offered):
         card = tool.card
         off = card.name in disabled or (toolsets is not None and not {card.toolset, card.name} & set(toolsets))
         rows.append(
@@ -72,7 +89,7 @@ async def tools(connection: Connection, params: ToolListParams) -> ToolListResul
                 card.name,
                 card.toolset,
                 card.description,
-                "built in",
+                f"client {tool.client}" if isinstance(tool, RemoteTool) else "built in",
                 "disabled" if off else "ready",
                 card.read_only,
                 card.parameters,
@@ -115,6 +132,36 @@ async def config_get(connection: Connection, params: ConfigGetParams) -> ConfigG
     return ConfigGetResult(value, source)
 
 
+async def config_set(connection: Connection, params: ConfigSetParams) -> ConfigSetResult:
+    """Change a setting for everybody. Once for each key."""
+    writable(connection)
+    engine = connection.daemon.engine
+    scope, body = f"client:{connection.by().client_id}", digest(params)
+    if params.key is not None:
+        known = engine.parts.store.receipt(scope, CONFIG_SET, params.key)
+        if known is not None:
+            return repeat(known, body, ConfigSetResult)
+    try:
+        reloaded = engine.set_setting(params.path, params.value)
+    except Refused as refused:
+        raise ProtocolError("invalid_params", f"$.path: {refused}", path="$.path") from refused
+    if reloaded.errors:  # the .env beside it is broken: the setting is written and holds once that is mended
+        raise ProtocolError("failed", f"written, and not in force: {reloaded.errors[0]}")
+    value, _ = engine.configuration.get(params.path)
+    result = ConfigSetResult(value, reloaded.changed, engine.configuration.path, reloaded.warnings)
+    if params.key is not None:
+        at = engine.parts.clock.now()
+        receipt = receipt_op(scope, CONFIG_SET, params.key, body, result, at)
+        await engine.parts.store.write(receipt, patience=PATIENCE)
+    return result
+
+
+async def blob_create(connection: Connection, params: BlobCreateParams) -> BlobCreateResult:
+    """A piece of a big input."""
+    writable(connection)
+    return await connection.daemon.engine.sessions.get(params.session_id).add_blob(params)
+
+
 async def blob_read(connection: Connection, params: BlobReadParams) -> BlobReadResult:
     """A page of a big output. Offsets are bytes; utf8 pages end at a code point."""
     # A control character is six bytes of JSON: a page of so many bytes fits into the frame however it is written.
@@ -122,16 +169,18 @@ async def blob_read(connection: Connection, params: BlobReadParams) -> BlobReadR
     offset = max(0, params.offset)
     store = connection.daemon.engine.parts.store
     named = text_blob_of(params.blob_id)
+    row = None if named else store.blob_row(params.blob_id)  # before its bytes: it may grow in between
+    growing = row is not None and row.growing
     found = _item_text(store, *named, offset, limit) if named else store.blob(params.blob_id, offset, limit)
     if found is None:
         raise ProtocolError("blob_not_found", f"no blob {params.blob_id}")
     data, total = found
     if params.encoding == "base64":
         end = offset + len(data)
-        return BlobReadResult(base64.b64encode(data).decode(), end >= total, total, end)
+        return BlobReadResult(base64.b64encode(data).decode(), end >= total and not growing, total, end)
     text, used = _whole_characters(data)
     end = offset + used
-    return BlobReadResult(text, end >= total, total, end)
+    return BlobReadResult(text, end >= total and not growing, total, end)
 
 
 def _item_text(store: Store, session_id: str, item_id: str, offset: int, limit: int) -> tuple[bytes, int] | None:

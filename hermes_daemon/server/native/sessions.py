@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from hermes_daemon.engine.branch import rewind as take_back
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.engine_room import within
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.methods import (
+    ArchiveParams,
     CreateParams,
     CreateResult,
     DeleteParams,
     Empty,
+    EventsParams,
+    EventsResult,
+    ForkParams,
     GetResult,
     ItemsParams,
     ItemsResult,
     ListParams,
     ListResult,
     RenameParams,
+    RewindParams,
+    RewindResult,
     SearchParams,
     SearchResult,
     SessionParams,
@@ -121,10 +128,33 @@ async def rename(connection: Connection, params: RenameParams) -> GetResult:
     return await connection.daemon.engine.sessions.rename(params)
 
 
+async def archive(connection: Connection, params: ArchiveParams) -> GetResult:
+    """Out of the lists, or into them again."""
+    writable(connection)
+    return await connection.daemon.engine.sessions.get(params.session_id).archive(params)
+
+
+async def events(connection: Connection, params: EventsParams) -> EventsResult:
+    """A page of the journal."""
+    return connection.daemon.engine.events(connection, params)
+
+
+async def fork(connection: Connection, params: ForkParams) -> CreateResult:
+    """Durable before the answer."""
+    writable(connection)
+    return await connection.daemon.engine.sessions.fork(params)
+
+
+async def rewind(connection: Connection, params: RewindParams) -> RewindResult:
+    """What came after an item is taken back."""
+    writable(connection)
+    return await take_back(connection.daemon.engine.sessions.get(params.session_id), params)
+
+
 async def delete(connection: Connection, params: DeleteParams) -> Empty:
     """A tombstone stays; the id is never reused."""
     writable(connection)
-    return await connection.daemon.engine.sessions.delete(params)
+    return await connection.daemon.engine.sessions.delete(params, connection.by())
 
 
 async def search(connection: Connection, params: SearchParams) -> SearchResult:

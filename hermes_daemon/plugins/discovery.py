@@ -1,0 +1,107 @@
+"""Where plugins are found: the bundled ones, home/plugins, a project's when allowed, installed packages.
+
+A later place does not replace an earlier plugin by taking its name: two of one id are a fault that is shown, except
+that a plugin of the home stands for the bundled one of that id when the settings say so by its folder's own name.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from hermes_daemon.plugins.manifest import FILE, BadManifest, Manifest, read_manifest
+
+Source: TypeAlias = Literal["bundled", "home", "project", "package"]
+ENTRY_POINTS: Final = "hermes_daemon.plugins"
+ENTRY_FILES: Final = ("plugin.py", "__init__.py")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A plugin that is there. `folder` is "" for one of a package, then `entry` is `module:attribute`. `fault` says
+    why it cannot be loaded."""
+
+    id: str
+    source: Source
+    manifest: Manifest
+    folder: str = ""
+    entry: str = ""
+    fault: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def discover(bundled: str, home: str, project: str = "") -> tuple[Found, ...]:
+    """Every plugin, by place and name. `project` is a folder whose `.hermes/plugins` may be used, "" for none."""
+    places: list[tuple[Source, str]] = [("bundled", bundled), ("home", os.path.join(home, "plugins"))]
+    if project:
+        places.append(("project", os.path.join(project, ".hermes", "plugins")))
+    found = [each for source, place in places for folder in _folders(place) for each in (_read(source, folder),)]
+    return tuple(_without_twins([*found, *_packages()]))
+
+
+def _folders(place: str) -> Iterator[str]:
+    """Folders with a plugin.yaml in `place`, or one level below it (a category). Broken links are plugins, too: their
+    fault is shown."""
+    try:
+        names = sorted(os.listdir(place))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(place, name)
+        if name.startswith((".", "_")) or (os.path.isfile(path) and not os.path.islink(path)):
+            continue
+        if os.path.isfile(os.path.join(path, FILE)) or not os.path.isdir(path):
+            yield path
+            continue
+        below = [os.path.join(path, each) for each in sorted(os.listdir(path)) if not each.startswith((".", "_"))]
+        inner = [each for each in below if os.path.isfile(os.path.join(each, FILE))]
+        if inner:
+            yield from inner
+        elif any(os.path.isfile(os.path.join(path, each)) for each in ENTRY_FILES) and place[-7:] != "bundled":
+            yield path
+
+
+def _read(source: Source, folder: str) -> Found:
+    id = os.path.basename(folder).replace("_", "-").lower()
+    if not os.path.isdir(folder):
+        return Found(id, source, Manifest(id=id, name=id), folder, fault=f"{folder}: leads nowhere")
+    try:
+        manifest, warnings = read_manifest(folder)
+    except BadManifest as error:
+        return Found(id, source, Manifest(id=id, name=id), folder, fault=str(error))
+    fault = (
+        "" if manifest.retired or entry_file(folder, manifest) else f"{folder}: has neither plugin.py nor __init__.py"
+    )
+    return Found(manifest.id, source, manifest, folder, fault=fault, warnings=warnings)
+
+
+def entry_file(folder: str, manifest: Manifest) -> str:
+    """The module with `register(ctx)`, "" when there is none."""
+    names = (manifest.entry,) if manifest.entry else ENTRY_FILES
+    return next((path for name in names if os.path.isfile(path := os.path.join(folder, name))), "")
+
+
+def _packages() -> Iterator[Found]:
+    """Plugins that installed packages offer: an entry point to a module, or to a `register` function."""
+    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        id = point.name.replace("_", "-").lower()
+        about = point.dist.metadata if point.dist is not None else None
+        version = point.dist.version if point.dist is not None else "0"
+        summary = str(about["Summary"] or "") if about is not None and "Summary" in about else ""
+        yield Found(id, "package", Manifest(id=id, name=id, version=version, description=summary), entry=point.value)
+
+
+def _without_twins(found: Iterable[Found]) -> Iterator[Found]:
+    """The first of an id keeps it; another one of that id is shown with the fault, and never loaded in its place."""
+    first: dict[str, Found] = {}
+    for each in found:
+        before = first.setdefault(each.id, each)
+        if before is each:
+            yield each
+        else:
+            where = before.folder or before.entry
+            fault = f"{each.folder or each.entry}: takes the id {each.id!r} of the {before.source} plugin in {where}"
+            yield msgspec.structs.replace(each, fault=fault)
