@@ -432,6 +432,37 @@ class Host(Protocol):
         ...
 
 
+class HttpReply(msgspec.Struct, frozen=True):
+    """The answer of a server, whatever its status. Header names are lower case. `cut`: the body was longer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cut: bool = False
+
+
+class Http(Protocol):
+    """HTTP for guests: one exchange, no cookies, no redirects followed."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout: float = 30.0,
+        connect_timeout: float | None = None,
+        max_bytes: int = 8_388_608,
+    ) -> HttpReply:
+        """The answer. `timeout` is for the whole exchange, in seconds; of the body at most `max_bytes` are read.
+
+        Raises Unavailable when there is no whole answer, Rejected for an address or header that cannot be sent; neither
+        says more of the address than its host. May be awaited in any event loop of the process.
+        """
+        ...
+
+
 # --- storage ----------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal
 
-from hermes_daemon.core.ports import Host, Refused, ToolCard, ToolOutcome
+from hermes_daemon.core.ports import Host, Http, Refused, ToolCard, ToolOutcome
 from hermes_daemon.middleware.points import OnError, find
 from hermes_daemon.middleware.registry import Handle
 from hermes_daemon.plugins.estate import CommandRow, Estate
@@ -90,6 +90,12 @@ class PluginContext:
     def redact(self, text: str) -> str:
         """`text` without secrets."""
         return self._estate.redact(text)
+
+    def http(self) -> Http:
+        """HTTP without a client of your own. Refused where there is none (tests that gave none)."""
+        if self._estate.http is None:
+            raise Refused(f"{self.plugin_id} asks for HTTP, and there is none here")
+        return self._estate.http
 
     # --- what acts ---
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from hermes_daemon.core.ports import Host, Refused, Tool, Tools
+from hermes_daemon.core.ports import Host, Http, Refused, Tool, Tools
 from hermes_daemon.middleware.registry import Registry
 from hermes_daemon.middleware.workers import Workers
 from hermes_daemon.plugins.bus import Bus
@@ -42,6 +42,7 @@ class Estate:
         set_config: Callable[[str, Any], object],
         profile: str = "",
         hook_seconds: float = 30.0,
+        http: Http | None = None,
     ) -> None:
         self.middleware = middleware
         self.workers: Workers = middleware.workers
@@ -50,6 +51,7 @@ class Estate:
         self.host, self.secret, self.redact, self.set_config = host, secret, redact, set_config
         self.profile = profile
         self.hook_seconds = hook_seconds
+        self.http = http
         self.loaded: set[str] = set()
         self.sections: dict[str, tuple[str | Callable[[], str], int]] = {}
         self.slots: dict[str, tuple[str, Any]] = {}

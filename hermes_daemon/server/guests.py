@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hermes_daemon.core.ports import Host, Refused, Tools
+from hermes_daemon.core.ports import Host, Http, Refused, Tools
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.engine.host import EngineHost
 from hermes_daemon.middleware.registry import Registry
@@ -38,6 +38,7 @@ class Guests:
         set_config: Callable[[str, Any], object],
         environment: Mapping[str, str],
         profile: str = "",
+        http: Http | None = None,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -53,6 +54,7 @@ class Guests:
             redact=redact,
             set_config=set_config,
             profile=profile,
+            http=http,
         )
         self.plugins = Plugins(
             self.estate, lambda: (bundled, home, os.getcwd() if settings().plugins.project else ""),
