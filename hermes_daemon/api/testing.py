@@ -243,7 +243,8 @@ def install(
     """The plugin in `folder`, loaded until the end of the block. PluginFailed when it cannot be loaded.
 
     `settings` are checked against its manifest, `secrets` are what it finds under environment names, `capabilities`
-    what the user granted, `services` what other plugins would offer, `http` what `ctx.http()` gives. Its state goes into a folder that is removed.
+    what the user granted, `services` what other plugins would offer, `http` what `ctx.http()` gives. Its state goes
+    into a folder that is removed.
     """
     with tempfile.TemporaryDirectory(prefix="hermes-plugin-") as state:
         installed = Installed(secrets, state, http)

@@ -451,11 +451,11 @@ class Http(Protocol):
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        timeout: float = 30.0,
-        connect_timeout: float | None = None,
+        timeout_s: float = 30.0,
+        connect_timeout_s: float | None = None,
         max_bytes: int = 8_388_608,
     ) -> HttpReply:
-        """The answer. `timeout` is for the whole exchange, in seconds; of the body at most `max_bytes` are read.
+        """The answer. `timeout_s` is for the whole exchange; of the body at most `max_bytes` are read.
 
         Raises Unavailable when there is no whole answer, Rejected for an address or header that cannot be sent; neither
         says more of the address than its host. May be awaited in any event loop of the process.

@@ -28,8 +28,8 @@ class Web:
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        timeout: float = 30.0,
-        connect_timeout: float | None = None,
+        timeout_s: float = 30.0,
+        connect_timeout_s: float | None = None,
         max_bytes: int = 8_388_608,
     ) -> HttpReply:
         """See ports.Http."""
@@ -40,14 +40,14 @@ class Web:
         who = _checked(url, given)
         if self._home.is_closed():
             raise Unavailable(who, "the event loop of these connections is closed")
-        work = self._exchange(method, url, given, body, connect_timeout, max_bytes, who)
+        work = self._exchange(method, url, given, body, connect_timeout_s, max_bytes, who)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout_s):
                 if here is self._home:
                     return await work
                 return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
         except TimeoutError:
-            raise Unavailable(who, f"no answer within {timeout:g} s") from None
+            raise Unavailable(who, f"no answer within {timeout_s:g} s") from None
 
     async def close(self) -> None:
         """Give up the connections. Safe to call twice; a later request opens new ones."""
@@ -56,12 +56,12 @@ class Web:
             await client.aclose()
 
     async def _exchange(self, method: str, url: str, headers: dict[str, str], body: bytes | None,
-                        connect_timeout: float | None, max_bytes: int, who: str) -> HttpReply:  # fmt: skip
+                        connect_timeout_s: float | None, max_bytes: int, who: str) -> HttpReply:  # fmt: skip
         import httpx
 
         client = self._client(url)
         # The time for the whole exchange is kept outside; of httpx's own times only that of connecting is of use.
-        seconds = httpx.Timeout(None, connect=connect_timeout)
+        seconds = httpx.Timeout(None, connect=connect_timeout_s)
         try:
             async with client.stream(method, url, headers=headers, content=body, timeout=seconds) as response:
                 content = bytearray()
@@ -74,7 +74,7 @@ class Web:
                 names = {name.lower(): value for name, value in response.headers.items()}
                 return HttpReply(response.status_code, names, bytes(content[:max_bytes]), cut)
         except httpx.ConnectTimeout:
-            raise Unavailable(who, f"no connection within {connect_timeout or 0:g} s") from None
+            raise Unavailable(who, f"no connection within {connect_timeout_s or 0:g} s") from None
         except httpx.UnsupportedProtocol:
             raise Rejected(f"expected a URL that begins with http:// or https://, at {who}", "$.url") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:

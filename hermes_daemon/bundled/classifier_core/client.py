@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
@@ -14,7 +13,7 @@ import msgspec
 from hermes_daemon.api import Http, HttpReply, Refused, Rejected, Unavailable
 
 from .answers import Answer
-from .backends import Backend, Health, SystemOne
+from .backends import Backend, Health, Send, SystemOne
 from .breaker import Breaker, State
 from .declines import Declined
 from .heads import Labels, labels_of, parsed, rendered
@@ -210,7 +209,7 @@ class ClassifierClient:
             most = self.settings.max_state_chars
             raise Declined("text_limits", f"the state has {chars:,} characters; at most {most:,} are sent")
 
-    def _sender(self, key: str) -> Callable[..., Awaitable[HttpReply]]:
+    def _sender(self, key: str) -> Send:
         headers = {"accept": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
 
         async def send(method: str, path: str, body: bytes | None = None) -> HttpReply:
@@ -219,8 +218,8 @@ class ClassifierClient:
                 f"{self.endpoint}/{path}",
                 headers=headers | ({"content-type": "application/json"} if body is not None else {}),
                 body=body,
-                timeout=self.settings.timeout,
-                connect_timeout=self.settings.connect_timeout,
+                timeout_s=self.settings.timeout,
+                connect_timeout_s=self.settings.connect_timeout,
                 max_bytes=MOST_REPLY_BYTES,
             )
 
@@ -245,8 +244,9 @@ async def _unless(cancel: Cancel | None, work: Awaitable[T]) -> T:
     finally:
         if not task.done():
             task.cancel()
-            with contextlib.suppress(BaseException):
-                await asyncio.wait({task})
+            await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # it was seen, whoever was told of it
 
 
 def _endpoint(given: str, tails: Sequence[str]) -> str:

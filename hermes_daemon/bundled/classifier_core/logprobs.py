@@ -36,7 +36,7 @@ def tokens_of(rows: Any, text: str) -> tuple[Token, ...]:
         if own is None:
             return ()
         alternatives = [_row(other) for other in row.get("top_logprobs") or ()]
-        others = {word: share for word, share in (each for each in alternatives if each is not None)}
+        others = dict(each for each in alternatives if each is not None)
         others.setdefault(*own)
         if not text.startswith(own[0], at):
             # A closing token without text of its own, such as an end-of-turn mark, ends what can be compared.

@@ -10,6 +10,7 @@ from .client import ClassifierClient
 async def status(client: ClassifierClient, *, probe: bool) -> dict[str, Any]:
     """The state of the client as JSON; `probe` adds one fresh look at the service."""
     settings = client.settings
+    counted = client.tally.snapshot()
     found: dict[str, Any] = {
         "endpoint": client.endpoint,
         "backend": client.backend.name,
@@ -22,7 +23,7 @@ async def status(client: ClassifierClient, *, probe: bool) -> dict[str, Any]:
             "retry_after_s": round(client.breaker.retry_after, 1),
         },
         "healthy": client.healthy,
-        "totals": (counted := client.tally.snapshot()) and {name: counted[name] for name in ("accepted", "declined")},
+        "totals": {"accepted": counted["accepted"], "declined": counted["declined"]},
         "callers": counted["callers"],
     }
     if probe:
@@ -42,8 +43,9 @@ def shown(found: dict[str, Any]) -> str:
         lines.append(f"          one request may try in {breaker['retry_after_s']:g} s")
     if "probe" in found:
         probe = found["probe"]
-        lines.append(f"service   {'reachable' if probe['reachable'] else 'not reachable'}, "
-                     f"model {probe['model'] or 'none'}" + (f": {probe['problem']}" if probe["problem"] else ""))  # fmt: skip
+        problem = f": {probe['problem']}" if probe["problem"] else ""
+        reachable = "reachable" if probe["reachable"] else "not reachable"
+        lines.append(f"service   {reachable}, model {probe['model'] or 'none'}{problem}")
     lines.append(f"calls     {_counts(found['totals'])}")
     lines += [f"  {name}: {_counts(caller)}" for name, caller in found["callers"].items()]
     return "\n".join(lines)
