@@ -67,10 +67,10 @@ server.serve_forever()
 """
 
 
-def asked(url: str, work: Callable[[ClassifierClient], Any]) -> Any:
+def asked(url: str, work: Callable[[ClassifierClient], Any], model: str = "") -> Any:
     async def run() -> Any:
         web = Web()
-        settings = Settings(url, timeout=20, connect_timeout=5)
+        settings = Settings(url, model, timeout=20, connect_timeout=5)
         client = ClassifierClient(settings, lambda: web, {}.get, lambda: 0.0, logging.getLogger("desk"))
         try:
             return await work(client)
@@ -106,19 +106,18 @@ def test_every_kind_of_question_passes_its_checks_and_its_answers_ours(home: Pat
         return {"model": "tiny", "answers": {each.id: weighed(each) for each in request.questions},
                 "usage": {"input_tokens": 1, "output_tokens": 0}}  # fmt: skip
 
-    class App(http.App):  # type: ignore[misc]
-        def _resolve(self, model: Any, payload: Any, extra: Any) -> tuple[str, None]:
-            return "tiny", None
-
-    assert store.registry_path(home).parent == home
+    # An alias that its registry knows; the file is not opened, as the engine is not its own.
+    entry = store.Entry("tiny", str(home / "tiny.gguf"), arch="llama", size=1)
+    store.save_registry(store.Registry(aliases={"tiny": entry}), store.registry_path(home))
     lines: list[str] = []
-    server = http.make_server(App(decide=decide, home=home, log=lines.append), port=0)
+    server = http.make_server(http.App(decide=decide, home=home, log=lines.append), port=0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         found: dict[str, Answer] = asked(
             f"http://127.0.0.1:{server.server_address[1]}",
             lambda client: client.ask("one", {"rows": ["some", "state"]}, QUESTIONS),
+            "tiny",
         )
     finally:
         server.shutdown()

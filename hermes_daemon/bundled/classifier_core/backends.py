@@ -63,7 +63,7 @@ class SystemOne:
         return read(questions, field(decoded(await send("POST", SYSTEM_ONE, body)), "answers"))
 
     async def health(self, send: Send, model: str) -> Health:
-        """See Backend. A server without a loaded model answers 200 with `model: null`."""
+        """See Backend. A server without a loaded model answers 200 with `model: null`, some name none at all."""
         reply = await send("GET", "health")
         if reply.status != 200:
             return Health(True, None, f"/health answered with status {reply.status}")
@@ -73,7 +73,7 @@ class SystemOne:
             return Health(True, None, "/health answered something that is not JSON")
         ready = said.get("model") if isinstance(said, Mapping) else None
         if not isinstance(ready, str) or not ready:
-            return Health(True, None, "the server has no model loaded")
+            return Health(True, None, "the server names no model")
         return Health(True, ready)
 
 

@@ -26,24 +26,26 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def tokens_of(rows: Any, text: str) -> tuple[Token, ...]:
-    """The tokens, where a server gave them and they make up `text`; () otherwise."""
-    if not isinstance(rows, list) or not rows:
+    """The tokens that make up `text`, where a server gave them; () otherwise. There may be more before and after it:
+    servers take marks of code and of a turn's end out of the text, and leave them among the tokens."""
+    if not isinstance(rows, list):
+        return ()
+    own = [_row(row) for row in rows]
+    written = "".join(each[0] for each in own if each is not None)
+    begin = written.find(text)
+    if None in own or begin < 0 or not text:
         return ()
     tokens: list[Token] = []
-    at = 0
-    for row in rows:
-        own = _row(row)
-        if own is None:
-            return ()
-        alternatives = [_row(other) for other in row.get("top_logprobs") or ()]
-        others = dict(each for each in alternatives if each is not None)
-        others.setdefault(*own)
-        if not text.startswith(own[0], at):
-            # A closing token without text of its own, such as an end-of-turn mark, ends what can be compared.
-            break
-        tokens.append(Token(at, own[0], others))
-        at += len(own[0])
-    return tuple(tokens) if at == len(text) else ()
+    at = -begin
+    for row, each in zip(rows, own, strict=True):
+        assert each is not None
+        if at + len(each[0]) > 0 and at < len(text):
+            alternatives = [_row(other) for other in row.get("top_logprobs") or ()]
+            others = dict(other for other in alternatives if other is not None)
+            others.setdefault(*each)
+            tokens.append(Token(at, each[0], others))
+        at += len(each[0])
+    return tuple(tokens)
 
 
 def option_shares(tokens: Sequence[Token], text: str, question: Asked) -> dict[str, float] | None:
@@ -62,9 +64,9 @@ def option_shares(tokens: Sequence[Token], text: str, question: Asked) -> dict[s
     path = 1.0
     for token in (each for each in tokens if each.end > begin):
         for other, share in token.others.items():
-            if other == token.text:
+            if other == token.text or not other.startswith(text[token.start : begin]):
                 continue
-            led = _led_to(alive, written, (text[: token.start] + other)[begin:])
+            led = _led_to(alive, written, (text[: max(0, token.start)] + other)[begin:])
             for option in led:
                 shares[option] += path * share / len(led)
         alive = _led_to(alive, written, text[begin : token.end])

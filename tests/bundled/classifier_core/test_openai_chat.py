@@ -158,7 +158,7 @@ def test_a_probe_looks_whether_the_model_is_listed(listed: str, model: str | Non
 
 def test_tokens_that_do_not_make_up_the_text_tell_nothing() -> None:
     assert tokens_of(TOKENS, TEXT)
-    assert tokens_of([*TOKENS, token("<end>")], TEXT)
+    assert tokens_of([token("```json\n"), *TOKENS, token("\n```"), token("<end>")], TEXT) == tokens_of(TOKENS, TEXT)
     for rows in (None, [], TOKENS[1:], TOKENS[:-1], [{"token": "x"}], [None], "x"):
         assert tokens_of(rows, TEXT) == ()
 

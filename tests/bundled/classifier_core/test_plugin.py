@@ -114,7 +114,7 @@ def test_A1_9_only_a_probe_asks_for_the_health_and_shows_whether_a_model_is_ther
                 server.health = (200, {"status": "ok", "model": None})
                 found = await called(probe=True)
                 assert found["breaker"]["state"] == "closed"
-                assert found["probe"] == {"reachable": True, "model": None, "problem": "the server has no model loaded"}
+                assert found["probe"] == {"reachable": True, "model": None, "problem": "the server names no model"}
                 server.health = (200, {"model": "small"})
                 text, code = await row.handler("--probe")
                 assert "service   reachable, model small" in text
