@@ -219,7 +219,12 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         redact=redaction,
         middleware=registry,
         environment=_environment(),
-        problems=lambda: (*store.warnings, *map(str, configuration.errors), *configuration.warnings),
+        problems=lambda: (
+            *store.warnings,
+            *map(str, configuration.errors),
+            *configuration.warnings,
+            *guests.problems,
+        ),  # fmt: skip
         fault=lambda: configuration.fault,
         faults=Faults(logging.getLogger("hermes_daemon.middleware"), redaction),
         sections=guests.estate.prompt_sections,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hermes_daemon.core.ports import Host, Refused, Tools
@@ -53,6 +53,7 @@ class Guests:
             redact=redact,
             set_config=set_config,
             profile=profile,
+            hook_seconds=lambda: settings().plugins.hook_callback_timeout,
         )
         self.plugins = Plugins(
             self.estate, lambda: (bundled, home, os.getcwd() if settings().plugins.project else ""),
@@ -67,14 +68,16 @@ class Guests:
 
     async def load(self) -> None:
         """Load what is enabled and put the shell hooks in place; what cannot be is in `problems`."""
-        faults = await self.plugins.load()
-        self.problems = (*(f"plugin {fault}" for fault in faults), *self._install_hooks())
+        self._take(await self.plugins.load())
 
-    async def reload(self) -> tuple[str, ...]:
-        """Unload and load everything again; the ids that are loaded now."""
-        faults = await self.plugins.reload()
-        self.problems = (*(f"plugin {fault}" for fault in faults), *self._install_hooks())
+    async def reload(self, ids: Sequence[str] = ()) -> tuple[str, ...]:
+        """Unload and load again, these and those that need them, or all; the ids that are loaded now."""
+        self._take(await self.plugins.reload(ids))
         return tuple(sorted(self.estate.loaded))
+
+    def _take(self, faults: Sequence[str]) -> None:
+        faults = [f"plugin {fault}" for fault in faults]
+        self.problems = (*faults, *self.plugins.warnings(), *self._install_hooks())
 
     async def close(self) -> None:
         """Unload everything."""

@@ -70,7 +70,7 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
         changed, errors = reloaded.changed, tuple(map(str, reloaded.errors))
         notes = (*reloaded.warnings, *notes)
     if "plugins" in params.what:
-        loaded = await engine.guests.reload()
+        loaded = await engine.guests.reload(params.plugins)
         changed = (*changed, *(f"plugin {id}" for id in loaded))
         errors = (*errors, *engine.guests.problems)
     if not params.what:
