@@ -224,7 +224,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
             *map(str, configuration.errors),
             *configuration.warnings,
             *guests.problems,
-        ),  # fmt: skip
+        ),
         fault=lambda: configuration.fault,
         faults=Faults(logging.getLogger("hermes_daemon.middleware"), redaction),
         sections=guests.estate.prompt_sections,

@@ -25,6 +25,7 @@ Exit code: 0 it can be used, 1 it cannot, 2 usage.
 def main(argv: Sequence[str], bundled: str, environ: Mapping[str, str] | None = None, out: TextIO | None = None) -> int:
     """Run one command; see USAGE. `bundled` is the folder of the shipped plugins."""
     out = out or sys.stdout
+    environ = os.environ if environ is None else environ
     words = [word for word in argv if word != "--run"]
     if words and words[0] in ("-h", "--help", "help"):
         out.write(USAGE)
@@ -33,14 +34,14 @@ def main(argv: Sequence[str], bundled: str, environ: Mapping[str, str] | None = 
         print(USAGE, end="", file=sys.stderr)
         return 2
     try:
-        folder = _folder(words[1], bundled, os.environ if environ is None else environ)
+        folder = _folder(words[1], bundled, environ)
     except (LookupError, AddressError) as error:
         print(f"hermes-daemon plugins: {error}", file=sys.stderr)
         return 1
-    rows = [*findings(folder)]
+    rows = [*findings(folder, environ.get)]
     broken = any(row.level == "error" for row in rows)
     if "--run" in argv and not broken:
-        rows += _ran(folder)
+        rows += _ran(folder, environ)
         broken = any(row.level == "error" for row in rows)
     for row in rows:
         print(row, file=sys.stderr)
@@ -65,16 +66,16 @@ def _folder(name: str, bundled: str, environ: Mapping[str, str]) -> str:
     raise LookupError(f"{name!r} is neither a folder nor a plugin of this home; there are: {known}")
 
 
-def _ran(folder: str) -> list[Finding]:
+def _ran(folder: str, environ: Mapping[str, str]) -> list[Finding]:
     """Load it over an estate in memory and compare what it registers with what its manifest says."""
     manifest, _ = read_manifest(folder)
-    defaults = {key: None for key, field in manifest.config_schema.items() if field.required}
-    missing = [f"{name} is not set" for name in manifest.requires_env if not os.environ.get(name)]
+    defaults = [key for key, field in manifest.config_schema.items() if field.required]
+    missing = [f"{name} is not set" for name in manifest.requires_env if not environ.get(name)]
     if missing or defaults:
         wanted = [*missing, *(f"the setting {key} is required" for key in defaults)]
         return [Finding("warning", f"not run: {'; '.join(wanted)}")]
     try:
-        with install(folder, secrets=dict(os.environ), capabilities=manifest.capabilities) as plugin:
+        with install(folder, secrets=environ, capabilities=manifest.capabilities) as plugin:
             tools = {tool.card.name for tool in plugin.estate.tools}
             points = {link.point for link in plugin.registry.rows()}
     except PluginFailed as failed:

@@ -70,6 +70,7 @@ class Plugins:
         self._places = places
         self._settings = settings
         self._contexts: dict[str, PluginContext] = {}
+        self._running: dict[str, Found] = {}
         self._found: dict[str, Found] = {}
         self._twins: list[Found] = []
         self._faults: dict[str, str] = {}
@@ -85,6 +86,7 @@ class Plugins:
         async with self._changing:
             self.estate.bus.bind(asyncio.get_running_loop())
             self._look()
+            self._faults = {}
             if self._settings().safe_mode:
                 return ()
             wanted = {id: found for id, found in self._found.items() if self._wanted(found)}
@@ -132,15 +134,17 @@ class Plugins:
             self.estate.workers.close()
 
     def _look(self) -> None:
-        found = discover(*self._places())
-        self._found = {}
-        self._twins = []
-        for each in found:
-            if each.id in self._found:
-                self._twins.append(each)
+        """See what there is now. A plugin that is loaded stays what it was loaded as, also when its folder is gone."""
+        found = dict(self._running)
+        twins = []
+        seen: set[str] = set()
+        for each in discover(*self._places()):
+            if each.id in seen:
+                twins.append(each)
             else:
-                self._found[each.id] = each
-        self._faults = {}
+                seen.add(each.id)
+                found.setdefault(each.id, each)
+        self._found, self._twins = found, twins
 
     def _wanted(self, found: Found) -> bool:
         settings = self._settings()
@@ -168,7 +172,7 @@ class Plugins:
             words = str(error) if isinstance(error, (Refused, loading.BadPlugin, TimeoutError)) else _words(error)
             self._faults[id] = self.estate.redact(words)
             return
-        self._contexts[id] = ctx
+        self._contexts[id], self._running[id] = ctx, found
         self.estate.loaded.add(id)
         log.info("plugin %s %s loaded", id, found.manifest.version)
 
@@ -190,6 +194,7 @@ class Plugins:
 
     def _unload_one(self, id: str) -> None:
         ctx = self._contexts.pop(id)
+        del self._running[id]
         for fault in ctx.close():
             log.warning("plugin %s: unloading: %s", id, fault)
         loading.forget(id)
@@ -198,9 +203,8 @@ class Plugins:
     # --- what there is ---
 
     def rows(self) -> tuple[PluginRow, ...]:
-        """Every plugin that was found, by id, those that stand behind a twin with their fault."""
-        if not self._found:
-            self._look()
+        """Every plugin that is there now, by id, those that stand behind a twin with their fault."""
+        self._look()
         rows = [self._row(found) for found in (*self._found.values(), *self._twins)]
         missing = [
             PluginRow(id, id, "", "", "failed", detail=fault)

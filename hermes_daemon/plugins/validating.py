@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -27,8 +27,8 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.level}: {self.text}"
 
 
-def findings(folder: str) -> tuple[Finding, ...]:
-    """Everything that is wrong with the plugin in `folder`; () when nothing is."""
+def findings(folder: str, secret: Callable[[str], str | None]) -> tuple[Finding, ...]:
+    """Everything that is wrong with the plugin in `folder`; () when nothing is. `secret` reads environment names."""
     if not os.path.isfile(os.path.join(folder, FILE)):
         return (Finding("error", f"{folder}: has no {FILE}"),)
     found = read_folder("home", folder)

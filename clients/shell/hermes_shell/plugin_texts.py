@@ -46,8 +46,10 @@ def register(ctx: PluginContext) -> None:
     calls: Counter[str] = Counter()
 
     def tag_request(request: dict[str, Any], **_: Any) -> dict[str, Any]:
-        metadata = {**request.get("metadata", {}), "tag": ctx.get_config("tag")}
-        return {"request": {**request, "metadata": metadata}, "source": ctx.plugin_id, "reason": "tagged"}
+        body = request.get("extra_body", {})
+        metadata = {**body.get("metadata", {}), "tag": ctx.get_config("tag")}
+        changed = {**request, "extra_body": {**body, "metadata": metadata}}
+        return {"request": changed, "source": ctx.plugin_id, "reason": "tagged"}
 
     def count_call(tool_name: str, status: str) -> None:
         calls[f"{tool_name} {status}"] += 1

@@ -141,11 +141,15 @@ def config(given: Given, address: Address) -> int:
         new = None if given["unset"] else _value(setting, value)
         path = f"plugins.entries.{id}.settings.{key}"
         connection.request("hermes/config/set", {"path": path, "value": new}, REQUEST_S)
-        _reload(connection, [id] if row["state"] in ("loaded", "failed") else [])
         row = _named(_rows(connection), id)
-    about = [text for text in row.get("problems", ()) if f".settings.{key}:" in text]
-    if about:
-        raise Failed(f"written, and it does not fit: {'; '.join(about)}")
+        wrong = [text for text in row.get("problems", ()) if f".settings.{key}:" in text]
+        if wrong:
+            before = setting.get("value") if setting.get("given") else None
+            connection.request("hermes/config/set", {"path": path, "value": before}, REQUEST_S)
+            raise Failed(f"not changed: {'; '.join(wrong)}", EXIT_REFUSED)
+        if row["state"] in ("loaded", "failed"):
+            _reload(connection, [id])
+            row = _named(_rows(connection), id)
     print(f"{key} = {_shown(_setting_named(id, row['settings'], key).get('value'))}")
     return 0
 
