@@ -26,7 +26,7 @@ def followed(shell: Shell, heading: str) -> list[str]:
     start = PAGE.index(f"## {heading}")
     section = PAGE[start : PAGE.index("\n## ", start)]
     said = []
-    pattern = r"^    (hermes .*)$|`(hermes plugins new [^`]+)`|^```\w+ file=(\S+)\n(.*?)^```"
+    pattern = r"^    (hermes [^\n]*)$|`(hermes plugins new [^`]+)`|^```\w+ file=(\S+)\n(.*?)^```"
     for found in re.finditer(pattern, section, re.MULTILINE | re.DOTALL):
         indented, inline, path, text = found.groups()
         if path:
