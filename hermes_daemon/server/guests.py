@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class Guests:
-    """`tools` are the built-in ones and the guests'. Nothing of a guest runs before `load`."""
+    """`tools` are the built-in ones and the guests'. Nothing of a guest runs before `load`.
+
+    A project's plugins are those of the folder that the daemon was started in: PWD keeps it, the daemon itself has left.
+    """
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Guests:
             hook_seconds=lambda: settings().plugins.hook_callback_timeout,
         )
         self.plugins = Plugins(
-            self.estate, lambda: (bundled, home, os.getcwd() if settings().plugins.project else ""),
+            self.estate, lambda: (bundled, home, environment.get("PWD", "") if settings().plugins.project else ""),
             lambda: settings().plugins,
         )  # fmt: skip
         self.problems: tuple[str, ...] = ()
