@@ -58,7 +58,7 @@ DAEMON = """\
 | `hermes-daemon config get\\|set\\|unset\\|path\\|validate` | the configuration without a daemon |
 | `hermes-daemon plugins validate PATH\\|ID [--run]` | look at a plugin's folder without a daemon |
 | `hermes-daemon models pull\\|list\\|rm` | models of the embedded provider |
-| `hermes-daemon start\\|stop\\|restart\\|status\\|logs\\|reload` | the same as `hermes daemon …` |
+| `hermes-daemon start\\|stop\\|restart\\|status\\|logs\\|reload\\|install\\|uninstall` | as `hermes daemon …` |
 """
 
 
