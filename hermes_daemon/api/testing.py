@@ -35,6 +35,7 @@ from hermes_daemon.plugins.config_schema import checked
 from hermes_daemon.plugins.context import PluginContext
 from hermes_daemon.plugins.discovery import read_folder
 from hermes_daemon.plugins.estate import Estate
+from hermes_daemon.plugins.requirements import unmet
 from hermes_daemon.plugins.state import PluginState
 from hermes_protocol.content import Message, TextPart
 
@@ -183,7 +184,7 @@ class Installed:
             raise PluginFailed(found.fault)
         config, problems = checked(found.manifest.config_schema, settings, self.estate.secret)
         wrong = [f"settings{str(each)[1:]}" for each in problems if each.severity == "fail"]
-        wrong += [f"{name} is not set" for name in found.manifest.requires_env if not self.estate.secret(name)]
+        wrong += unmet(found.manifest, self.estate.secret)
         if wrong:
             raise PluginFailed("; ".join(wrong))
         state = PluginState(os.path.join(self._state_folder, found.id))
@@ -314,6 +315,13 @@ class _ToolContext:
 
     def progress(self, text: str) -> None:
         logging.getLogger("hermes_daemon.plugin").debug("%s", text)
+
+    @property
+    def transforms_output(self) -> bool:
+        return False
+
+    async def transform_output(self, command: str, output: str, code: int | None) -> str:
+        return output
 
     async def ask(self, request: Ask) -> Answered:
         return Answered("policy")
