@@ -386,7 +386,6 @@ def test_an_endpoint_that_cannot_be_asked_or_holds_a_secret_is_refused(endpoint:
 )
 def test_A1_8_no_failure_logs_the_key_the_state_or_a_body(step: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
 
     async def story(desk: Desk, server: SystemOneServer) -> None:
         desk.environment["CLASSIFIER_KEY"] = KEY
