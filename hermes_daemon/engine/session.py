@@ -289,10 +289,10 @@ class Session:
     def attach(self, subscriber: Subscriber) -> None:
         """Events after `feed.head` go to this subscriber from now on."""
         before = self.subscribers.pop(subscriber.connection_id, None)  # it stays in the audience: no clock stops
-        self.feed.sinks = [sink for sink in self.feed.sinks if sink is not before]
+        self.feed.listen([sink for sink in self.feed.sinks if sink is not before])
         self.feed.flush_tick()
         self.subscribers[subscriber.connection_id] = subscriber
-        self.feed.sinks.append(subscriber)
+        self.feed.listen([*self.feed.sinks, subscriber])
         self.questions.audience_changed()
         self.tell_changed()
 
@@ -301,7 +301,7 @@ class Session:
         gone = self.subscribers.pop(connection_id, None)
         self.client_tools.leave(connection_id)
         if gone is not None:
-            self.feed.sinks = [sink for sink in self.feed.sinks if sink is not gone]
+            self.feed.listen([sink for sink in self.feed.sinks if sink is not gone])
             self.questions.audience_changed()
             self.tell_changed()
 

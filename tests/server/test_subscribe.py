@@ -417,3 +417,26 @@ def test_subscribing_to_no_session_says_which(tmp_path: Path) -> None:
             assert (error["code"], error["data"]["kind"]) == (-32041, "session_deleted")
 
     run(story())
+
+
+def test_an_answer_that_speaks_of_events_comes_behind_them(tmp_path: Path) -> None:
+    """G1: also behind deltas that wait for their neighbours."""
+
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon:
+            peer = await daemon.peer(capabilities={"maxLatencyMs": 200})
+            session = await peer.session(str(tmp_path), model="scripted/words?n=2000&delay_ms=1")
+            await peer.submit(session, "go")
+            await peer.event("item.delta")
+            reached = (await peer.request("hermes/session/get", {"sessionId": session}))["head"]
+            for _ in range(20):
+                params = {"sessionId": session, "until": "seq", "seq": reached + 3}
+                reached = (await peer.request("hermes/session/wait", params))["seq"]
+                told = [
+                    frame["params"]["seq"]
+                    for frame in peer.order
+                    if isinstance(frame, dict) and frame.get("method") == "hermes/event"
+                ]
+                assert told[-1] >= reached
+
+    asyncio.run(story())
