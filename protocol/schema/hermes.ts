@@ -1291,9 +1291,11 @@ export interface LagParams {
   detail: "final" | "full";
 }
 
+/** A row of a session list as it is now. `deleted`: as it was last, it is to be taken out. */
 export interface SessionChangedParams {
   sessionId: string;
   summary: SessionSummary;
+  deleted?: boolean; // default false
 }
 
 export interface DaemonStateParams {
