@@ -43,7 +43,7 @@ DELETE = "hermes/session/delete"
 
 
 class Sessions:
-    """The sessions of a daemon. `changed` is told of every session whose summary changed, and whether it was deleted."""
+    """The sessions of a daemon. `changed` is told of each whose summary changed, and whether it was deleted."""
 
     def __init__(self, parts: Parts, changed: Callable[[SessionSummary, bool], None]) -> None:
         self.parts = parts

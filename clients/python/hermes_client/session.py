@@ -169,7 +169,8 @@ class Session:
     ) -> m.SubmitResult:
         """Hand in one turn. Returns when the daemon has it on disk; the answer arrives as changes.
 
-        `depth` is HERMES_AGENT_DEPTH where an agent's tool started this program, 0 for a person's words. A lost connection is waited out and the same key sent again, so that one call is one turn.
+        `depth` is HERMES_AGENT_DEPTH where an agent's tool started this program, 0 for a person's words. A lost
+        connection is waited out and the same key sent again, so that one call is one turn.
         """
         blocks = (TextBlock(text),) if isinstance(text, str) else tuple(text)
         params = m.SubmitParams(
