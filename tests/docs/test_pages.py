@@ -55,6 +55,11 @@ def test_the_readme_shows_a_valid_configuration_and_the_two_commands(tmp_path: P
     assert re.findall(r"^    (make \w+)$", text, re.MULTILINE) == ["make try", "make test"]
 
 
+def test_the_readme_leads_to_every_how_to() -> None:
+    links = set(re.findall(r"\]\((docs/howto/[^)#]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert links == {str(path.relative_to(ROOT)) for path in ROOT.glob("docs/howto/*.md")}
+
+
 def test_make_help_tells_every_target() -> None:
     told = set(re.findall(r"^([a-z]+):.*## ", MAKEFILE, re.MULTILINE))
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
