@@ -43,9 +43,9 @@ DELETE = "hermes/session/delete"
 
 
 class Sessions:
-    """The sessions of a daemon. `changed` is told of every session whose summary changed, or None for a deleted one."""
+    """The sessions of a daemon. `changed` is told of each whose summary changed, and whether it was deleted."""
 
-    def __init__(self, parts: Parts, changed: Callable[[str, SessionSummary | None], None]) -> None:
+    def __init__(self, parts: Parts, changed: Callable[[SessionSummary, bool], None]) -> None:
         self.parts = parts
         self._live: dict[str, Session] = {}
         self._creating: dict[tuple[str, str], asyncio.Future[CreateResult]] = {}
@@ -263,7 +263,7 @@ class Sessions:
         await session.shut_down(report_failure)
         for connection_id in list(session.subscribers):
             session.detach(connection_id)
-        self._changed(session.session_id, None)
+        self._changed(session.summary(), True)
         return Empty()
 
     def _was_deleted_by(self, params: DeleteParams) -> bool:
@@ -303,7 +303,7 @@ class Sessions:
                 await session.shut_down(report_failure)
 
     def _session_changed(self, session: Session) -> None:
-        self._changed(session.session_id, session.summary())
+        self._changed(session.summary(), False)
 
 
 def _seen(making: asyncio.Future[CreateResult]) -> None:

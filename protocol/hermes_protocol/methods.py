@@ -931,8 +931,11 @@ class LagParams(Wire, frozen=True):
 
 
 class SessionChangedParams(Wire, frozen=True):
+    """A row of a session list as it is now. `deleted`: as it was last, it is to be taken out."""
+
     session_id: str
     summary: SessionSummary
+    deleted: bool = False
 
 
 class DaemonStateParams(Wire, frozen=True):

@@ -79,7 +79,7 @@ export interface SessionSummary {
   title: string;
   cwd: string;
   model: string;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   createdAt: string;
   updatedAt: string;
   rev: number;
@@ -225,7 +225,7 @@ export interface TurnRetrying {
 
 /** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. */
 export interface TurnEnded {
-  status: "completed" | "failed" | "interrupted" | "limit" | "lost" | "refused";
+  status: "completed" | "failed" | "interrupted" | "limit" | "lost" | "other" | "refused";
   stop?: string; // default ""
   usage?: Usage; // default {}
   error?: Failure | null;
@@ -271,7 +271,7 @@ export interface ItemStarted {
 export interface UserMessage {
   type: "userMessage";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -293,7 +293,7 @@ export interface BlobRef {
 export interface AgentMessage {
   type: "agentMessage";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -305,7 +305,7 @@ export interface AgentMessage {
 export interface Reasoning {
   type: "reasoning";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -318,7 +318,7 @@ export interface Reasoning {
 export interface ToolCallItem {
   type: "toolCall";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -343,7 +343,7 @@ export interface Output {
 export interface FileChange {
   type: "fileChange";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -357,7 +357,7 @@ export interface FileChange {
 export interface Plan {
   type: "plan";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -372,7 +372,7 @@ export interface PlanEntry {
 export interface Subagent {
   type: "subagent";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -384,7 +384,7 @@ export interface Subagent {
 export interface Compaction {
   type: "compaction";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -397,7 +397,7 @@ export interface Compaction {
 export interface NoticeItem {
   type: "notice";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -512,7 +512,7 @@ export interface RequestAnswered {
 /** The end of a question. `value` is "provided" for a secret that was given; the value itself is in no event. */
 export interface RequestResolved {
   requestId: string;
-  outcome: "allow_always" | "allow_once" | "allow_session" | "answered" | "declined" | "deny" | "deny_always" | "interrupted" | "lost" | "policy" | "timeout";
+  outcome: "allow_always" | "allow_once" | "allow_session" | "answered" | "declined" | "deny" | "deny_always" | "interrupted" | "lost" | "other" | "policy" | "timeout";
   by?: By | null;
   at?: string; // default ""
   feedback?: string | null;
@@ -772,7 +772,7 @@ export interface SessionParams {
 export interface GetResult {
   session: SessionSummary;
   options: SessionOptions;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   epoch: string;
   head: number;
 }
@@ -802,7 +802,7 @@ export interface Snapshot {
   summary: SessionSummary;
   options: SessionOptions;
   rev: number;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   items: (UserMessage | AgentMessage | Reasoning | ToolCallItem | FileChange | Plan | Subagent | Compaction | NoticeItem)[];
   inflight: InFlight[];
   openRequests: RequestOpened[];
@@ -852,7 +852,7 @@ export interface WaitParams {
 
 /** `reached` is false when the time was up first. */
 export interface WaitResult {
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   seq: number;
   reached?: boolean; // default true
 }
@@ -1291,9 +1291,11 @@ export interface LagParams {
   detail: "final" | "full";
 }
 
+/** A row of a session list as it is now. `deleted`: as it was last, it is to be taken out. */
 export interface SessionChangedParams {
   sessionId: string;
   summary: SessionSummary;
+  deleted?: boolean; // default false
 }
 
 export interface DaemonStateParams {
