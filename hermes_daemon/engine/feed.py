@@ -16,6 +16,7 @@ import msgspec
 
 from hermes_daemon.core.ports import Clock, Store
 from hermes_daemon.core.records import AddEvents, EventRow, Op, RaiseCeiling
+from hermes_daemon.engine.cohort import Cohort
 from hermes_daemon.engine.emitted import Batch, Draft, Emitted, OpenItem, merge, replayed, tail
 from hermes_daemon.engine.told import Told
 from hermes_protocol.events import EventData, ItemCompleted, ItemDelta, ItemDiscarded, ItemProgress, ItemStarted
@@ -71,6 +72,7 @@ class Feed:
         self._tick: list[Emitted] = []
         self._tick_prev = head
         self._merged: dict[tuple[int, int], list[Emitted]] = {}
+        self._cohorts: dict[float, Cohort] = {}
         self._arrivals: list[asyncio.Future[None]] = []
         self._unconfirmed: deque[Emitted] = deque()
         self.prefix = (
@@ -277,8 +279,27 @@ class Feed:
         if self._tick:
             batch = Batch(self.prefix, self._tick_prev, self._tick)
             self._tick = []
-            for sink in self.sinks:
+            sinks = self.sinks
+            if batch.deltas < len(batch.events):
+                self.hand_on()  # nothing overtakes a delta
+            else:
+                for cohort in self._cohorts.values():
+                    if cohort.grow(batch):
+                        sinks = [sink for sink in sinks if sink not in cohort]
+            for sink in sinks:
                 sink.events(batch)
+
+    def cohort(self, period: float) -> Cohort:
+        """The subscribers that let deltas wait so many seconds."""
+        known = self._cohorts.get(period)
+        if known is None:
+            known = self._cohorts[period] = Cohort(period)
+        return known
+
+    def hand_on(self) -> None:
+        """Give every cohort what it waits for."""
+        for cohort in self._cohorts.values():
+            cohort.hand_on()
 
     def merged(self, run: list[Emitted]) -> list[Emitted]:
         """`merge`, made once for all subscribers that wait for the same run."""

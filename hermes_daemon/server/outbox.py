@@ -70,7 +70,8 @@ class Subscription:
             return
         outbox = self._outbox
         if outbox.merges and self.detail == "full" and not self.thinned and batch.deltas == len(batch.events):
-            self._grow(batch.events, batch.size)
+            if not self._joined(batch):
+                self._grow(batch.events, batch.size)
             return
         in_step = self.last == batch.prev and self.detail == "full" and not self.run and not self.thinned
         if in_step and batch.features <= self.features and not outbox.lagging and not (batch.deltas and outbox.merges):
@@ -113,6 +114,24 @@ class Subscription:
                 then()
 
         self._outbox.when_sent(sent)
+
+    def take_run(self, run: list[Emitted], size: int) -> None:
+        """The deltas that the whole cohort waited for."""
+        if self.dead or self.thinned:
+            return
+        if self._outbox.stuck:
+            self._grow(run, size)
+            return
+        for event in self._feed.merged(run):
+            self._put(event)
+
+    def _joined(self, batch: Batch) -> bool:
+        """True when these deltas wait with those of all who are in step."""
+        outbox = self._outbox
+        if self.run or outbox.lagging or not self._feed.cohort(outbox.latency).join(self, batch):
+            return False
+        outbox.feeds[self.session_id] = self._feed
+        return True
 
     def flush(self) -> None:
         """Hand the merged run on."""
@@ -215,6 +234,8 @@ class Outbox:
         self._scheduled = False
         self._sent: list[Callable[[], None]] = []
         self._growing: dict[int, Subscription] = {}
+        self.feeds: dict[str, Feed] = {}
+        """By session id: where a subscription of this connection may wait with a cohort."""
         self._thinned: dict[int, Subscription] = {}
         self._behind: dict[int, Subscription] = {}
         self._merge_timer: asyncio.TimerHandle | None = None
@@ -234,6 +255,11 @@ class Outbox:
     def lagging(self) -> bool:
         """True while more is queued than the soft limit."""
         return self.bytes > self._soft
+
+    @property
+    def stuck(self) -> bool:
+        """True while it lags and the socket takes nothing."""
+        return self._paused and self.lagging
 
     @property
     def full(self) -> bool:
@@ -323,6 +349,7 @@ class Outbox:
         self._growing.pop(id(subscription), None)
         self._thinned.pop(id(subscription), None)
         self._behind.pop(id(subscription), None)
+        self.feeds.pop(subscription.session_id, None)
         if subscription.queued:
             sent = next(prev for owner, prev, _ in self._queue if owner is subscription)
             self._queue = deque(entry for entry in self._queue if entry[0] is not subscription)
@@ -341,6 +368,9 @@ class Outbox:
 
     def flush(self) -> None:
         """Hand everything on that the transport takes now; used before closing."""
+        feeds, self.feeds = self.feeds, {}
+        for feed in feeds.values():
+            feed.hand_on()
         for subscription in list(self._growing.values()):
             subscription.flush()
         self._growing.clear()
@@ -359,7 +389,7 @@ class Outbox:
 
     def _merged(self) -> None:
         self._merge_timer = None
-        if self.lagging and self._paused:
+        if self.stuck:
             return  # above the soft limit runs go on growing until the socket drains
         growing, self._growing = self._growing, {}
         for subscription in growing.values():

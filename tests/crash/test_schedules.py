@@ -138,6 +138,9 @@ class Story:
         self.logged.story.append(Acknowledged(text, result.turn_id, session.session_id))
 
     async def _rewind(self, session: Session, key: str) -> None:
+        if (runner := session.runner) is not None and self.chance.random() < 0.7:
+            await session.admission.interrupt(InterruptParams(session.session_id, queue="pause"))
+            await runner.wait()
         items = [row.item for row in self.logged.items(session.session_id, limit=1000).rows]
         if items:
             target = self.chance.choice(items)
