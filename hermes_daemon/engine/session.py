@@ -259,7 +259,11 @@ class Session:
 
     async def add_blob(self, params: BlobCreateParams) -> BlobCreateResult:
         """A piece of a big input; see Uploads.add for the errors."""
-        return await self.mailbox.exclusively(lambda: self.uploads.add(self, params))
+
+        async def work(receipt: Callable[[BlobCreateResult], tuple[Op, ...]]) -> BlobCreateResult:
+            return await self.uploads.add(self, params, receipt)
+
+        return await self.mailbox.once("hermes/blob/create", params, params.key, BlobCreateResult, work)
 
     def expect_blobs(self, blocks: tuple[InputBlock, ...]) -> None:
         """blob_not_found, invalid_params or too_large for blocks that name a blob they cannot have."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -138,9 +138,8 @@ class Sessions:
         scope = f"client:{by.client_id}"
         body = digest(params)
         if params.key is not None:
-            first = self._creating.get((scope, params.key))
-            if first is not None:
-                await asyncio.wait([first])
+            while (first := self._creating.get((scope, params.key))) is not None:
+                await asyncio.wait([first])  # when it fails, one of those who wait tries, and the others wait for that
             known = self.parts.store.receipt(scope, "hermes/session/create", params.key)
             if known is not None:
                 return repeat(known, body, CreateResult)
@@ -233,7 +232,12 @@ class Sessions:
         """End the session's turn, leave a tombstone and tell the subscribers; the id is never given out again."""
         if self._was_deleted_by(params):
             return Empty()
-        session = self.get(params.session_id)
+        burial = asyncio.ensure_future(self._bury(self.get(params.session_id), params, by))
+        burial.add_done_callback(_seen)
+        return await asyncio.shield(burial)
+
+    async def _bury(self, session: Session, params: DeleteParams, by: By) -> Empty:
+        """Delete it, whether or not somebody still waits for that: half deleted it would take no turn any more."""
         session.admission.closing = True
         runner = session.runner
         if runner is not None:
@@ -306,6 +310,6 @@ class Sessions:
         self._changed(session.summary(), False)
 
 
-def _seen(making: asyncio.Future[CreateResult]) -> None:
+def _seen(making: asyncio.Future[Any]) -> None:
     if not making.cancelled():
         making.exception()  # whoever asked for it may be gone

@@ -85,7 +85,8 @@ class Daemon:
     """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request.
 
     `closed_to` is why it failed last; `strangers` are sockets from the network on which nobody has spoken the protocol
-    yet; `warnings` are what status tells beside those of the engine.
+    yet, `unknown` those who have not shown that they may stay, oldest first; `warnings` are what status tells beside
+    those of the engine.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Daemon:
         self.limits = DaemonSettings()
         self.connections: dict[str, Connection] = {}
         self.strangers: set[Wire] = set()
+        self.unknown: dict[Wire, None] = {}
         self.state: State = "ready"
         self.stopped = asyncio.Event()
         self.restart = False

@@ -1191,6 +1191,7 @@ export interface BlobCreateParams {
   encoding?: "base64" | "utf8"; // default "utf8"
   offset?: number; // default 0
   final?: boolean; // default true
+  key?: string | null;
 }
 
 /** `bytes` is what is there now: the offset of the next piece. */

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hermes_daemon.core.ports import ToolContext, ToolOutcome
@@ -61,6 +61,8 @@ JOINS = st.tuples(
 def test_snapshot_and_events_are_all_events_wherever_one_joins(loop: str) -> None:
     @settings(max_examples=40)
     @given(st.lists(ACTIONS | JOINS, min_size=3, max_size=14))
+    @example([*["submit"] * 4, "rewind", "steer", "answer", *["rewind"] * 3, *["submit"] * 3,
+              ("join", "full", 1, 0.373, True)])  # fmt: skip
     def law(steps: list[Any]) -> None:
         with tempfile.TemporaryDirectory() as home:
             run(joining(home, steps), loop)
@@ -99,11 +101,14 @@ async def join(daemon: Live, session: str, epoch: str, head: int, how: tuple[Any
         await follower.subscribe(since=(epoch, 0))
         await peer.request("hermes/daemon/ping")
         follower.catch_up()
-        # And once more, from somewhere in what it knows: the same events again must change nothing.
-        whole = follower.view
         again = Follower(peer, session)
-        again.view = whole
-        await again.subscribe(since=(epoch, int(follower.last * share)))
+        since = int(follower.last * share)
+        # And once more, from somewhere in what it knows: the same events again must change nothing. Only what was
+        # taken back cannot be told twice to who is ahead of it: then it goes on from what it showed there.
+        again.view = follower.view
+        if "session.rewound" in follower.kinds and follower.views:
+            since, again.view = follower.views[int((len(follower.views) - 1) * share)]
+        await again.subscribe(since=(epoch, since))
         return again, detail
     await follower.subscribe()
     return follower, detail
