@@ -101,7 +101,7 @@ def test_media_of_an_answer_become_words() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "ü", "x" * 65, 3, None])
 def test_who_answered_must_have_a_name(name: Any) -> None:
     """D3: 1-64 of letters, digits, `. _ : -`."""
-    with pytest.raises(DeterministicTurnError, match="provenance.middleware"):
+    with pytest.raises(DeterministicTurnError, match=r"provenance\.middleware"):
         message_of({"content": [TEXT], "provenance": {"middleware": name}})
 
 

@@ -15,6 +15,7 @@ from hermes_daemon.engine.host import EngineHost
 from hermes_daemon.middleware.directives import Directive
 from hermes_daemon.middleware.payloads import Operation, PointContext, ToolDone
 from hermes_daemon.middleware.registry import Registry
+from hermes_daemon.middleware.styles import ExecutionBlocked
 from hermes_protocol.content import Message, TextPart, Usage
 from tests.support.live import Live, Peer, TestTool
 from tests.support.middleware_talk import WRITE, answered, fact, items, tell
@@ -197,7 +198,6 @@ def test_a_veto_is_told_and_settled(tmp_path: Path, reason: str) -> None:
     if reason == "guardrail_blocked":
         ledger.registry.use("pre_tool_call", lambda *_: Directive("block", "no"), owner="veto")
     else:
-        from hermes_daemon.middleware.styles import ExecutionBlocked
 
         async def veto(*_: Any) -> None:
             raise ExecutionBlocked("no")

@@ -12,6 +12,8 @@ from hermes_daemon.middleware.registry import Registry
 from tests.support.live import Live, Peer, live
 
 Story = Callable[[Live, Peer], Awaitable[None]]
+EVERYTHING: dict[str, Any] = {"requests": ["permission"], "maxLatencyMs": 0, "telemetry": "all",
+                              "middlewareTrace": True}  # fmt: skip
 WRITE = 'scripted/tool?name=write&args={"text":"x"}'
 
 
@@ -23,8 +25,7 @@ def tell(
 
     async def run() -> None:
         async with live(str(home), middleware=registry, tools=tools, config=config, provider=provider) as daemon:
-            await story(daemon, await daemon.peer(capabilities={"requests": ["permission"], "maxLatencyMs": 0,
-                                                                "telemetry": "all", "middlewareTrace": True}))  # fmt: skip
+            await story(daemon, await daemon.peer(capabilities=EVERYTHING))
 
     asyncio.run(run())
 
