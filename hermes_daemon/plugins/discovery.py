@@ -38,7 +38,7 @@ def discover(bundled: str, home: str, project: str = "") -> tuple[Found, ...]:
     places: list[tuple[Source, str]] = [("bundled", bundled), ("home", os.path.join(home, "plugins"))]
     if project:
         places.append(("project", os.path.join(project, ".hermes", "plugins")))
-    found = [each for source, place in places for folder in _folders(place) for each in (_read(source, folder),)]
+    found = [each for source, place in places for folder in _folders(place) for each in (read_folder(source, folder),)]
     return tuple(_without_twins([*found, *_packages()]))
 
 
@@ -64,7 +64,8 @@ def _folders(place: str) -> Iterator[str]:
             yield path
 
 
-def _read(source: Source, folder: str) -> Found:
+def read_folder(source: Source, folder: str) -> Found:
+    """The plugin in a folder; what is wrong with it is its `fault`."""
     id = os.path.basename(folder).replace("_", "-").lower()
     if not os.path.isdir(folder):
         return Found(id, source, Manifest(id=id, name=id), folder, fault=f"{folder}: leads nowhere")
