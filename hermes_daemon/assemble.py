@@ -60,7 +60,9 @@ async def serve(
     whoever started us for the next daemon. `passed`: the listener is theirs, and the next connection to it does that.
     """
     identity = _identity(address.home, (f"unix:{address.socket_path}",))
-    daemon = Daemon(identity, functools.partial(open_engine, address), lambda: withdraw(), tell_supervisor=tell_supervisor)
+    daemon = Daemon(
+        identity, functools.partial(open_engine, address), lambda: withdraw(), tell_supervisor=tell_supervisor
+    )
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener, **_kept(loop))
     network: Listening | None = None
@@ -211,6 +213,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.server.guests import Guests
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
+    from hermes_daemon.store.plugin_database import open_database
     from hermes_daemon.telemetry.outlet import Outlet
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
@@ -231,6 +234,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         set_config=configuration.set,
         environment=os.environ,
         profile=os.environ.get("HERMES_PROFILE", ""),
+        database=open_database,
     )
     outlet = Outlet(telemetry, daemon.identity.version)
     parts = Parts(

@@ -36,6 +36,7 @@ from hermes_daemon.plugins.context import PluginContext
 from hermes_daemon.plugins.discovery import read_folder
 from hermes_daemon.plugins.estate import Estate
 from hermes_daemon.plugins.state import PluginState
+from hermes_daemon.store.plugin_database import open_database
 from hermes_protocol.content import Message, TextPart
 
 __all__ = [
@@ -107,6 +108,7 @@ class Installed:
             secret=dict(secrets).get,
             redact=str,
             set_config=lambda path, value: self.written.append((path, value)),
+            database=open_database,
         )
         self.ctx: PluginContext
         self._runner = asyncio.Runner()
@@ -244,7 +246,7 @@ def install(
     what the user granted, `services` what other plugins would offer. Its state goes into a folder that is removed.
     """
     with tempfile.TemporaryDirectory(prefix="hermes-plugin-") as state:
-        installed = Installed(secrets, state)
+        installed = Installed(secrets, os.path.join(state, "plugin-data"))
         for name, service in services.items():
             installed.estate.services.offer(name, service, "test")
         try:

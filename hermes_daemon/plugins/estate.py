@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from hermes_daemon.core.ports import Host, Refused, Tool, Tools
+from hermes_daemon.core.ports import Database, EstateReport, Host, Refused, Tool, Tools
 from hermes_daemon.middleware.registry import Registry
 from hermes_daemon.middleware.workers import Workers
 from hermes_daemon.plugins.bus import Bus
@@ -42,6 +42,7 @@ class Estate:
         set_config: Callable[[str, Any], object],
         profile: str = "",
         hook_seconds: float = 30.0,
+        database: Callable[[str, Sequence[str]], Database] | None = None,
     ) -> None:
         self.middleware = middleware
         self.workers: Workers = middleware.workers
@@ -51,6 +52,8 @@ class Estate:
         self.profile = profile
         self.hook_seconds = hook_seconds
         self.loaded: set[str] = set()
+        self.database = database
+        self.report: Callable[[], EstateReport] = lambda: EstateReport((), ())
         self.sections: dict[str, tuple[str | Callable[[], str], int]] = {}
         self.slots: dict[str, tuple[str, Any]] = {}
         self._built_in = built_in

@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from hermes_daemon.core.ports import Refused
+from hermes_daemon.core.ports import EstateReport, LoadedPlugin, Refused
 from hermes_daemon.core.settings import PluginEntry, PluginsSettings
-from hermes_daemon.plugins import loading
+from hermes_daemon.plugins import findings, loading, source
 from hermes_daemon.plugins.config_schema import Problem, checked
 from hermes_daemon.plugins.context import PluginContext
 from hermes_daemon.plugins.discovery import Found, discover
@@ -59,7 +59,10 @@ class Plugins:
         self._twins: list[Found] = []
         self._faults: dict[str, str] = {}
         self._problems: dict[str, tuple[Problem, ...]] = {}
+        self._running: dict[str, Found] = {}
+        self._digests: dict[str, str] = {}
         self._abandoned = 0
+        estate.report = self.report
         self._changing = asyncio.Lock()
 
     # --- coming and going ---
@@ -153,7 +156,9 @@ class Plugins:
             self._faults[id] = self.estate.redact(words)
             return
         self._contexts[id] = ctx
+        self._running[id] = found
         self.estate.loaded.add(id)
+        self.estate.bus.emit("hermes:plugin_registered", {"plugin_id": id}, owner="")
         log.info("plugin %s %s loaded", id, found.manifest.version)
 
     async def _registered(self, found: Found, ctx: PluginContext) -> None:
@@ -161,9 +166,14 @@ class Plugins:
         if self._abandoned >= MOST_ABANDONED:
             raise Refused(f"{self._abandoned} plugins that took too long are still loading; restart the daemon")
         seconds = self._settings().load_timeout_seconds
+
+        def registered() -> object:
+            self._digests[found.id] = source.digest(source.place(found))  # before the import
+            return loading.import_register(found)(ctx)
+
         try:
             async with asyncio.timeout(seconds):
-                result = await self.estate.workers.run(lambda: loading.import_register(found)(ctx), self._given_up)
+                result = await self.estate.workers.run(registered, self._given_up)
                 if asyncio.iscoroutine(result):
                     await result
         except TimeoutError:
@@ -174,10 +184,12 @@ class Plugins:
 
     def _unload_one(self, id: str) -> None:
         ctx = self._contexts.pop(id)
+        self._running.pop(id, None)
         for fault in ctx.close():
             log.warning("plugin %s: unloading: %s", id, fault)
         loading.forget(id)
         self._problems.pop(id, None)
+        self.estate.bus.emit("hermes:plugin_unregistered", {"plugin_id": id}, owner="")
 
     # --- what there is ---
 
@@ -226,6 +238,13 @@ class Plugins:
         if not self._found:
             self._look()
         return self._found.get(id)
+
+    def report(self) -> EstateReport:
+        """Findings about the plugins as they lie on the disk and stand in the settings now, and what is loaded."""
+        running = dict(self._running)
+        loaded = tuple(LoadedPlugin(id, source.place(each), self._digests.get(id, "")) for id, each in running.items())
+        found = discover(*self._places())
+        return EstateReport(findings.rows(found, self._settings(), dict(self._faults), self.estate.secret), loaded)
 
     def settings_problems(self, id: str) -> tuple[Problem, ...]:
         """What is wrong with the settings of a plugin, also of one that is not loaded."""

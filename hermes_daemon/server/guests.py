@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hermes_daemon.core.ports import Host, Refused, Tools
+from hermes_daemon.core.ports import Database, Host, Refused, Tools
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.engine.host import EngineHost
 from hermes_daemon.middleware.registry import Registry
@@ -38,6 +38,7 @@ class Guests:
         set_config: Callable[[str, Any], object],
         environment: Mapping[str, str],
         profile: str = "",
+        database: Callable[[str, Sequence[str]], Database] | None = None,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -53,6 +54,7 @@ class Guests:
             redact=redact,
             set_config=set_config,
             profile=profile,
+            database=database,
         )
         self.plugins = Plugins(
             self.estate, lambda: (bundled, home, os.getcwd() if settings().plugins.project else ""),

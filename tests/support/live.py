@@ -27,6 +27,7 @@ from hermes_daemon.server.engine_room import EngineRoom
 from hermes_daemon.server.entrance import UNIX
 from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native import table
+from hermes_daemon.store.plugin_database import open_database
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_daemon.telemetry.hub import Hub
 from hermes_protocol.methods import METHODS, Method, ModelRow
@@ -284,7 +285,7 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         guests = Guests(
             registry, TestTools(tools), home=home, bundled=os.path.join(home, "bundled"),
             settings=lambda: configuration.current, secret=configuration.secret, redact=str,
-            set_config=configuration.set, environment=os.environ,
+            set_config=configuration.set, environment=os.environ, database=open_database,
         )  # fmt: skip
         parts = Parts(store, models, guests.estate, clock, lambda: configuration.current, str, registry,
                       {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault,
