@@ -26,7 +26,7 @@ from hermes_daemon.core.settings import Settings
 from hermes_daemon.core.telemetry import Level, Measured, Series, Told
 from hermes_protocol.content import By, Message, Usage
 from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
-from hermes_protocol.methods import DoctorRow, ModelRow, SearchHit
+from hermes_protocol.methods import ModelRow, SearchHit
 
 T = TypeVar("T")
 
@@ -462,13 +462,6 @@ class LoadedPlugin(msgspec.Struct, frozen=True):
     id: str
     path: str
     digest: str
-
-
-class EstateReport(msgspec.Struct, frozen=True):
-    """What the host knows of its plugins: findings (checks links, settings, load) and what it runs."""
-
-    rows: tuple[DoctorRow, ...]
-    loaded: tuple[LoadedPlugin, ...]
 
 
 # --- storage ----------------------------------------------------------------------------------------------------------

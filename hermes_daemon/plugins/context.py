@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
-from hermes_daemon.core.ports import Database, EstateReport, Host, Refused, ToolCard, ToolOutcome
+from hermes_daemon.core.ports import Database, Host, LoadedPlugin, Refused, ToolCard, ToolOutcome
 from hermes_daemon.middleware.points import OnError, find
 from hermes_daemon.middleware.registry import Handle
 from hermes_daemon.plugins.estate import CommandRow, Estate
@@ -20,6 +20,7 @@ from hermes_daemon.plugins.manifest import NAME, Manifest
 from hermes_daemon.plugins.source import digest
 from hermes_daemon.plugins.state import PluginState
 from hermes_daemon.plugins.tool import PluginTool
+from hermes_protocol.methods import DoctorRow
 
 SECTION_CHARS = 4000
 SECTIONS_CHARS = 8000
@@ -122,9 +123,13 @@ class PluginContext:
 
     # --- the other plugins ---
 
-    def estate_report(self) -> EstateReport:
-        """What the host finds about all plugins, and which it runs. It looks at the disk."""
-        return self._estate.report()
+    def findings(self) -> tuple[DoctorRow, ...]:
+        """What the host finds about all plugins: checks links, settings and load. It looks at the disk."""
+        return self._estate.findings()
+
+    def loaded_plugins(self) -> tuple[LoadedPlugin, ...]:
+        """The plugins this process runs."""
+        return self._estate.running()
 
     def source_digest(self, path: str) -> str:
         """The digest of a plugin's source on the disk now, "" when there is none; see LoadedPlugin."""

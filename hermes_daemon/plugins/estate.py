@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from hermes_daemon.core.ports import Database, EstateReport, Host, Refused, Tool, Tools
+from hermes_daemon.core.ports import Database, Host, LoadedPlugin, Refused, Tool, Tools
 from hermes_daemon.middleware.registry import Registry
 from hermes_daemon.middleware.workers import Workers
 from hermes_daemon.plugins.bus import Bus
 from hermes_daemon.plugins.services import Services
 from hermes_daemon.plugins.tool import PluginTool
+from hermes_protocol.methods import DoctorRow
 
 SECTIONS_CHARS = 8000
 
@@ -53,7 +54,8 @@ class Estate:
         self.hook_seconds = hook_seconds
         self.loaded: set[str] = set()
         self.database = database
-        self.report: Callable[[], EstateReport] = lambda: EstateReport((), ())
+        self.findings: Callable[[], tuple[DoctorRow, ...]] = lambda: ()
+        self.running: Callable[[], tuple[LoadedPlugin, ...]] = lambda: ()
         self.sections: dict[str, tuple[str | Callable[[], str], int]] = {}
         self.slots: dict[str, tuple[str, Any]] = {}
         self._built_in = built_in

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from hermes_daemon.core.ports import EstateReport, LoadedPlugin, Refused
+from hermes_daemon.core.ports import LoadedPlugin, Refused
 from hermes_daemon.core.settings import PluginEntry, PluginsSettings
 from hermes_daemon.plugins import findings, loading, source
 from hermes_daemon.plugins.config_schema import Problem, checked
@@ -19,6 +19,7 @@ from hermes_daemon.plugins.discovery import Found, discover
 from hermes_daemon.plugins.estate import Estate
 from hermes_daemon.plugins.order import load_order
 from hermes_daemon.plugins.state import PluginState
+from hermes_protocol.methods import DoctorRow
 
 log = logging.getLogger(__name__)
 State: TypeAlias = Literal["loaded", "disabled", "enabled", "failed", "retired"]
@@ -62,7 +63,7 @@ class Plugins:
         self._running: dict[str, Found] = {}
         self._digests: dict[str, str] = {}
         self._abandoned = 0
-        estate.report = self.report
+        estate.findings, estate.running = self.findings, self.running
         self._changing = asyncio.Lock()
 
     # --- coming and going ---
@@ -239,12 +240,14 @@ class Plugins:
             self._look()
         return self._found.get(id)
 
-    def report(self) -> EstateReport:
-        """Findings about the plugins as they lie on the disk and stand in the settings now, and what is loaded."""
+    def findings(self) -> tuple[DoctorRow, ...]:
+        """Findings about the plugins as they lie on the disk and stand in the settings now."""
+        return findings.rows(discover(*self._places()), self._settings(), dict(self._faults), self.estate.secret)
+
+    def running(self) -> tuple[LoadedPlugin, ...]:
+        """What is loaded, with the digest of its source when it was."""
         running = dict(self._running)
-        loaded = tuple(LoadedPlugin(id, source.place(each), self._digests.get(id, "")) for id, each in running.items())
-        found = discover(*self._places())
-        return EstateReport(findings.rows(found, self._settings(), dict(self._faults), self.estate.secret), loaded)
+        return tuple(LoadedPlugin(id, source.place(each), self._digests.get(id, "")) for id, each in running.items())
 
     def settings_problems(self, id: str) -> tuple[Problem, ...]:
         """What is wrong with the settings of a plugin, also of one that is not loaded."""

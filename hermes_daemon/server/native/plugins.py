@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -39,7 +40,7 @@ async def doctor(connection: Connection, params: Empty) -> PluginDoctorResult:
     estate = _guests(connection).estate
     service = estate.services.get("plugins_doctor")
     if service is None:
-        return PluginDoctorResult(estate.report().rows, "host")
+        return PluginDoctorResult(await asyncio.to_thread(estate.findings), "host")
     return PluginDoctorResult(tuple(await service.rows()), "plugins-doctor")
 
 
