@@ -48,7 +48,7 @@ def _apply(connection: sqlite3.Connection, script: str, version: int) -> None:
     try:
         # Another process may have migrated while we waited for the lock.
         if connection.execute("PRAGMA user_version").fetchone()[0] < version:
-            for statement in statements(script):
+            for statement in _statements(script):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {version}")
@@ -59,7 +59,7 @@ def _apply(connection: sqlite3.Connection, script: str, version: int) -> None:
         raise
 
 
-def statements(script: str) -> Iterator[str]:
+def _statements(script: str) -> Iterator[str]:
     """The statements of a script; `executescript` would commit in the middle of our transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):

@@ -6,14 +6,13 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.store.address import address
 from hermes_daemon.store.failures import NewerDatabase, WriteRejected, explain, trouble
-from hermes_daemon.store.migrate import statements
 
 T = TypeVar("T")
 LOCK_SECONDS: Final = 20.0
@@ -152,6 +151,21 @@ def _failure(path: str, error: sqlite3.Error) -> StorageError:
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script, one or several to a line; what stands behind the last `;` is one, too."""
+    statement = ""
+    for piece in script.split(";"):
+        statement += piece
+        if sqlite3.complete_statement(statement + ";"):
+            if statement.strip():
+                yield statement
+            statement = ""
+        else:  # the ; stands in a text, a comment or the body of a trigger
+            statement += ";"
+    if rest := statement.removesuffix(";").strip():
+        yield rest
 
 
 def open_database(path: str, migrations: Sequence[str]) -> PluginDatabase:
