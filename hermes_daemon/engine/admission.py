@@ -64,6 +64,7 @@ class Admission:
     def __init__(self, session: Session, queue: QueueRow | None) -> None:
         self.queue = TurnQueue(session.session_id, queue)
         self.runner: Runner | None = None
+        self.last: Runner | None = None
         self.closing = False
         self._session = session
         self._mailbox = session.mailbox
@@ -226,6 +227,8 @@ class Admission:
         session.remember(beginning.message)
         depth = beginning.item.by.depth if beginning.item.by is not None else 0
         self.runner = Runner(session, beginning.turn_id, beginning.item.input, options, depth, queued_s)
+        self.last = self.runner
+        self.runner.platform = beginning.item.by.name if beginning.item.by is not None else ""
         self.note_idle()
         self.runner.start(self._ended)
         session.tell_changed()

@@ -19,8 +19,10 @@ from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.resolved import Ending
-from hermes_daemon.engine.session import Session, report_failure
+from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.session_row import expect_policy, forked, summary_of
+from hermes_daemon.middleware.payloads import SessionPhase
+from hermes_daemon.middleware.styles import MiddlewareError
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import RequestOpened, SessionCreated, SessionDeleted, SessionSummary
@@ -260,10 +262,13 @@ class Sessions:
             raise
         self._live.pop(session.session_id, None)
         session.feed.farewell(SessionDeleted(by))
-        await session.shut_down(report_failure)
+        failed = await _shut_down(session, "deleted")
+        await session.points.observe("on_session_finalize", lambda: SessionPhase(session.session_id, reason="deleted"))
         for connection_id in list(session.subscribers):
             session.detach(connection_id)
         self._changed(session.session_id, None)
+        if failed is not None:  # it is gone all the same
+            raise ProtocolError("failed", self.parts.redact(str(failed)))
         return Empty()
 
     def _was_deleted_by(self, params: DeleteParams) -> bool:
@@ -288,7 +293,7 @@ class Sessions:
                 if (error := stop.exception()) is not None:
                     log.error("a session could not be closed: %s", error, exc_info=error)
         for session in self.live:
-            await session.shut_down(report_failure)
+            await _shut_down(session, "stopped")
 
     async def evict(self) -> None:
         """Forget sessions that nobody watches and that do nothing; the store has them."""
@@ -300,10 +305,20 @@ class Sessions:
                 and not session.mailbox.lock.locked()
             ):
                 del self._live[session_id]
-                await session.shut_down(report_failure)
+                await _shut_down(session, "evicted")
 
     def _session_changed(self, session: Session) -> None:
         self._changed(session.session_id, session.summary())
+
+
+async def _shut_down(session: Session, reason: str) -> MiddlewareError | None:
+    """The failure of a middleware that may stop it; the session ends all the same."""
+    try:
+        await session.shut_down(reason)
+    except MiddlewareError as error:
+        log.warning("session %s: %s", session.session_id, session.parts.redact(str(error)))
+        return error
+    return None
 
 
 def _seen(making: asyncio.Future[CreateResult]) -> None:

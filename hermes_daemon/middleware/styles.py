@@ -19,7 +19,7 @@ from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.structural_copy import copied
 
 T = TypeVar("T")
-Report: TypeAlias = Callable[[Link, BaseException], None]
+Report: TypeAlias = Callable[[Link, BaseException], object]
 Outcome: TypeAlias = Literal["unchanged", "committed", "short_circuited", "failed", "skipped", "conflicted"]
 SUPPRESSED_S = 60.0
 MOST_ABANDONED = 3

@@ -58,7 +58,7 @@ FEATURES: Final = (
     "sessions", "turns", "steer", "queue", "permissions", "questions", "replay", "search", "tools", "clientTools",
     "telemetry",
 )  # fmt: skip
-REQUEST_KINDS: Final = ("permission", "clarify", "secret", "form", "clientTool")
+REQUEST_KINDS: Final = ("permission", "clarify", "secret", "form", "clientTool", "clientMiddleware")
 State = Literal["ready", "draining", "stopping"]
 REOPEN_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 1.0

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from hermes_protocol.content import By, InputBlock, Usage, Wire
+from hermes_protocol.content import By, Deterministic, InputBlock, Usage, Wire
 
 ItemStatus: TypeAlias = Literal["inProgress", "completed", "failed", "partial", "cancelled"]
 TurnStatus: TypeAlias = Literal["completed", "interrupted", "failed", "refused", "limit", "lost"]
 SessionState: TypeAlias = Literal["idle", "running", "waiting", "compacting"]
-RequestKind: TypeAlias = Literal["permission", "clarify", "secret", "form", "clientTool"]
+RequestKind: TypeAlias = Literal["permission", "clarify", "secret", "form", "clientTool", "clientMiddleware"]
 Outcome: TypeAlias = Literal[
     "allow_once",
     "allow_session",
@@ -82,9 +82,12 @@ class UserMessage(Item, tag="userMessage", kw_only=True, frozen=True):
 
 
 class AgentMessage(Item, tag="agentMessage", kw_only=True, frozen=True):
+    """`deterministic` is set where a middleware answered in place of the model."""
+
     text: str
     model: str
     blob: BlobRef | None = None
+    deterministic: Deterministic | None = None
 
 
 class Reasoning(Item, tag="reasoning", kw_only=True, frozen=True):
@@ -398,7 +401,7 @@ class ItemDiscarded(EventData, frozen=True):
 class RequestOpened(EventData, frozen=True):
     """A question; the same row stands in snapshots and hermes/request/list. By kind: permission {toolCall, options,
     reason}; clarify {questions, answered}; secret {prompt, name}; form {prompt, schema}; clientTool {callId, name,
-    args, connectionId}."""
+    args, connectionId}; clientMiddleware {point, payload, connectionId}."""
 
     KIND: ClassVar[str] = "request.opened"
     request_id: str
@@ -417,6 +420,8 @@ class RequestOpened(EventData, frozen=True):
     call_id: str | None = None
     args: str | None = None
     connection_id: str | None = None
+    point: str | None = None
+    payload: Any = None
     timeout_ms: int | None = None
     remaining_ms: int | None = None
     running: bool = False

@@ -430,15 +430,30 @@ class ClientTool(Wire, frozen=True):
     timeout_ms: int = 60_000
 
 
+MiddlewarePoint: TypeAlias = Literal["llm_request", "tool_request", "pre_tool_call", "tool_result", "output"]
+
+
+class ClientMiddleware(Wire, frozen=True):
+    """A middleware that this connection runs for the session: a request of kind clientMiddleware at `point`, answered
+    within `timeoutMs` with the result null (no change), a replacement of the same shape as the payload, or a directive
+    at pre_tool_call. `failClosed`: without an answer the call is stopped instead of going on unchanged."""
+
+    point: MiddlewarePoint
+    timeout_ms: int = 10_000
+    fail_closed: bool = False
+
+
 class RegisterParams(Wire, frozen=True):
     """What this connection offers the session, in place of what it offered before; gone with the connection."""
 
     session_id: str
     tools: tuple[ClientTool, ...] = ()
+    middleware: tuple[ClientMiddleware, ...] = ()
 
 
 class RegisterResult(Wire, frozen=True):
     tools: tuple[str, ...]
+    middleware: tuple[str, ...] = ()
 
 
 class WaitParams(Wire, frozen=True):
@@ -608,7 +623,7 @@ class RequestListResult(Wire, frozen=True):
 
 class Answer(Wire, frozen=True):
     """Shapes by kind: permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values};
-    clientTool {result}|{error}; any {decline: true}."""
+    clientTool and clientMiddleware {result}|{error}; any {decline: true}."""
 
     option_id: str | None = None
     feedback: str | None = None

@@ -23,12 +23,13 @@ export interface ErrorObject {
   data?: Record<string, unknown>; // default {}
 }
 
-/** One row of the history a model sees. A `tool` message holds exactly one ToolResult. */
+/** One row of the history a model sees. A `tool` message holds exactly one ToolResult. `deterministic` is set where a middleware answered. */
 export interface Message {
   role: "assistant" | "system" | "tool" | "user";
   parts: (TextPart | ReasoningPart | ImagePart | ToolCall | ToolResult)[];
   partial?: boolean; // default false
   itemId?: string | null;
+  deterministic?: Deterministic | null;
 }
 
 /** Plain text. */
@@ -67,6 +68,11 @@ export interface ToolResult {
   callId: string;
   text: string;
   isError?: boolean; // default false
+}
+
+/** Who answered in place of a model: the id a middleware gave itself. */
+export interface Deterministic {
+  middleware: string;
 }
 
 export interface SessionCreated {
@@ -290,6 +296,7 @@ export interface BlobRef {
   mime?: string; // default "text/plain; charset=utf-8"
 }
 
+/** `deterministic` is set where a middleware answered in place of the model. */
 export interface AgentMessage {
   type: "agentMessage";
   itemId: string;
@@ -300,6 +307,7 @@ export interface AgentMessage {
   text: string;
   model: string;
   blob?: BlobRef | null;
+  deterministic?: Deterministic | null;
 }
 
 export interface Reasoning {
@@ -426,11 +434,11 @@ export interface ItemDiscarded {
   reason?: string; // default ""
 }
 
-/** A question; the same row stands in snapshots and hermes/request/list. By kind: permission {toolCall, options, reason}; clarify {questions, answered}; secret {prompt, name}; form {prompt, schema}; clientTool {callId, name, args, connectionId}. */
+/** A question; the same row stands in snapshots and hermes/request/list. By kind: permission {toolCall, options, reason}; clarify {questions, answered}; secret {prompt, name}; form {prompt, schema}; clientTool {callId, name, args, connectionId}; clientMiddleware {point, payload, connectionId}. */
 export interface RequestOpened {
   requestId: string;
   sessionId: string;
-  kind: "clarify" | "clientTool" | "form" | "permission" | "secret";
+  kind: "clarify" | "clientMiddleware" | "clientTool" | "form" | "permission" | "secret";
   turnId?: string | null;
   itemId?: string | null;
   toolCall?: ToolCallAsk | null;
@@ -444,6 +452,8 @@ export interface RequestOpened {
   callId?: string | null;
   args?: string | null;
   connectionId?: string | null;
+  point?: string | null;
+  payload?: unknown;
   timeoutMs?: number | null;
   remainingMs?: number | null;
   running?: boolean; // default false
@@ -951,6 +961,7 @@ export interface SearchHit {
 export interface RegisterParams {
   sessionId: string;
   tools?: ClientTool[]; // default []
+  middleware?: ClientMiddleware[]; // default []
 }
 
 /** A tool that this connection runs for the session. `parameters` is a JSON Schema of type object. */
@@ -962,8 +973,16 @@ export interface ClientTool {
   timeoutMs?: number; // default 60000
 }
 
+/** A middleware that this connection runs for the session: a request of kind clientMiddleware at `point`, answered within `timeoutMs` with the result null (no change), a replacement of the same shape as the payload, or a directive at pre_tool_call. `failClosed`: without an answer the call is stopped instead of going on unchanged. */
+export interface ClientMiddleware {
+  point: "llm_request" | "output" | "pre_tool_call" | "tool_request" | "tool_result";
+  timeoutMs?: number; // default 10000
+  failClosed?: boolean; // default false
+}
+
 export interface RegisterResult {
   tools: string[];
+  middleware?: string[]; // default []
 }
 
 /** Input for a turn. `depth` counts the agents between a person and this input, 0 for a person's own: a program that a tool call started passes on what HERMES_AGENT_DEPTH says; more than 3 is refused (permission_denied). */
@@ -1065,7 +1084,7 @@ export interface AnswerParams {
   key?: string | null;
 }
 
-/** Shapes by kind: permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values}; clientTool {result}|{error}; any {decline: true}. */
+/** Shapes by kind: permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values}; clientTool and clientMiddleware {result}|{error}; any {decline: true}. */
 export interface Answer {
   optionId?: string | null;
   feedback?: string | null;
