@@ -35,6 +35,7 @@ from hermes_daemon.plugins.config_schema import checked
 from hermes_daemon.plugins.context import PluginContext
 from hermes_daemon.plugins.discovery import read_folder
 from hermes_daemon.plugins.estate import Estate
+from hermes_daemon.plugins.requirements import unmet
 from hermes_daemon.plugins.state import PluginState
 from hermes_daemon.store.plugin_database import open_database
 from hermes_protocol.content import Message, TextPart
@@ -184,7 +185,7 @@ class Installed:
             raise PluginFailed(found.fault)
         config, problems = checked(found.manifest.config_schema, settings, self.estate.secret)
         wrong = [f"settings{str(each)[1:]}" for each in problems if each.severity == "fail"]
-        wrong += [f"{name} is not set" for name in found.manifest.requires_env if not self.estate.secret(name)]
+        wrong += unmet(found.manifest, self.estate.secret)
         if wrong:
             raise PluginFailed("; ".join(wrong))
         state = PluginState(os.path.join(self._state_folder, found.id))

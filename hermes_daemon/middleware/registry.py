@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import itertools
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -59,6 +60,7 @@ class Registry:
     def __init__(self, parent: Registry | None = None) -> None:
         self._parent = parent
         self._links: dict[str, tuple[Link, ...]] = {}
+        self._changing = threading.Lock()  # plugins register from threads of their own
         self._ids: itertools.count[int] = parent._ids if parent else itertools.count(1)
         self.workers: Workers = parent.workers if parent else Workers()
 
@@ -96,7 +98,8 @@ class Registry:
             self.workers,
             blocking(spec, call, shape),
         )
-        self._links[spec.name] = (*self._links.get(spec.name, ()), link)
+        with self._changing:
+            self._links[spec.name] = (*self._links.get(spec.name, ()), link)
         return Handle(link.id, lambda: self._keep(spec.name, lambda other: other is not link))
 
     def remove_owner(self, owner: str) -> None:
@@ -118,13 +121,14 @@ class Registry:
         return [link for point in POINTS for link in self.snapshot(point)]
 
     def _keep(self, point: str, wanted: Callable[[Link], bool]) -> None:
-        kept = tuple(link for link in self._links.get(point, ()) if wanted(link))
-        for link in self._links.get(point, ()):
-            link.health.removed = not wanted(link)
-        if kept:
-            self._links[point] = kept
-        else:
-            self._links.pop(point, None)
+        with self._changing:
+            kept = tuple(link for link in self._links.get(point, ()) if wanted(link))
+            for link in self._links.get(point, ()):
+                link.health.removed = not wanted(link)
+            if kept:
+                self._links[point] = kept
+            else:
+                self._links.pop(point, None)
 
     def _point(self, name: str) -> Point:
         try:

@@ -224,7 +224,10 @@ class MetricsResult(Wire, frozen=True):
 
 
 class ReloadParams(Wire, frozen=True):
+    """`plugins` names those to load again, with those that need them; without it all of them are."""
+
     what: tuple[Literal["config", "plugins", "tools"], ...] = ("config",)
+    plugins: tuple[str, ...] = ()
 
 
 class ReloadResult(Wire, frozen=True):
@@ -673,6 +676,18 @@ class ToolListParams(Wire, frozen=True):
     session_id: str | None = None
 
 
+class PluginSetting(Wire, frozen=True):
+    """A setting of a plugin, from its manifest. `given` is true where config.yaml has it; else `value` is the default,
+    null for none. A secret's value is `(set)` or null."""
+
+    key: str
+    type: str
+    description: str = ""
+    value: Any = None
+    given: bool = False
+    choices: tuple[Any, ...] = ()
+
+
 class PluginRow(Wire, frozen=True):
     """One plugin. `state`: loaded; enabled, but not loaded; disabled; failed and retired with `detail`."""
 
@@ -687,6 +702,7 @@ class PluginRow(Wire, frozen=True):
     points: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    settings: tuple[PluginSetting, ...] = ()
 
 
 class PluginListResult(Wire, frozen=True):

@@ -716,8 +716,10 @@ export interface MetricsResult {
   contentType: string;
 }
 
+/** `plugins` names those to load again, with those that need them; without it all of them are. */
 export interface ReloadParams {
   what?: ("config" | "plugins" | "tools")[]; // default ["config"]
+  plugins?: string[]; // default []
 }
 
 export interface ReloadResult {
@@ -1140,6 +1142,17 @@ export interface PluginRow {
   points?: string[]; // default []
   commands?: string[]; // default []
   problems?: string[]; // default []
+  settings?: PluginSetting[]; // default []
+}
+
+/** A setting of a plugin, from its manifest. `given` is true where config.yaml has it; else `value` is the default, null for none. A secret's value is `(set)` or null. */
+export interface PluginSetting {
+  key: string;
+  type: string;
+  description?: string; // default ""
+  value?: unknown;
+  given?: boolean; // default false
+  choices?: unknown[]; // default []
 }
 
 /** `by` is "plugins-doctor" when that plugin made all checks, "host" when it is not loaded: then seams and stale_import were not looked at. */

@@ -32,7 +32,7 @@ from hermes_protocol.methods import (
 async def plugins(connection: Connection, params: Empty) -> PluginListResult:
     """Every plugin that was found."""
     rows = _guests(connection).plugins.rows()
-    return PluginListResult(tuple(msgspec.convert(msgspec.structs.asdict(row), PluginRow) for row in rows))
+    return PluginListResult(tuple(msgspec.convert(row, PluginRow, from_attributes=True) for row in rows))
 
 
 async def doctor(connection: Connection, params: Empty) -> PluginDoctorResult:
