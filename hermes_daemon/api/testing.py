@@ -315,6 +315,13 @@ class _ToolContext:
     def progress(self, text: str) -> None:
         logging.getLogger("hermes_daemon.plugin").debug("%s", text)
 
+    @property
+    def transforms_output(self) -> bool:
+        return False
+
+    async def transform_output(self, command: str, output: str, code: int | None) -> str:
+        return output
+
     async def ask(self, request: Ask) -> Answered:
         return Answered("policy")
 

@@ -286,8 +286,15 @@ class PluginContext:
             self._tasks.add(task)
             task.add_done_callback(self._finished)
 
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+
+        def remove() -> None:
+            loop.call_soon_threadsafe(cancel)
+
         loop.call_soon_threadsafe(begin)
-        return Handle(0, lambda: loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks]))
+        return Handle(0, remove)
 
     def on_unload(self, callback: Callable[[], object]) -> None:
         """Do this when the plugin goes."""

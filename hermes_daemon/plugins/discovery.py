@@ -85,9 +85,9 @@ def read_folder(source: Source, folder: str) -> Found:
 
 def entry_file(folder: str, manifest: Manifest) -> str:
     """The module with `register(ctx)`, "" when there is none."""
-    names = (manifest.entry,) if manifest.entry else ENTRY_FILES
-    names = tuple(os.path.normpath(name) for name in names if name.endswith(".py"))
-    names = tuple(name for name in names if not name.startswith(("..", os.sep)))  # a plugin is its folder
+    wanted = (manifest.entry,) if manifest.entry else ENTRY_FILES
+    paths = [os.path.normpath(name) for name in wanted if name.endswith(".py")]
+    names = [name for name in paths if not name.startswith(("..", os.sep))]  # a plugin is its folder
     return next((path for name in names if os.path.isfile(path := os.path.join(folder, name))), "")
 
 
@@ -100,7 +100,8 @@ def _packages() -> Iterator[Found]:
         about = point.dist.metadata if point.dist is not None else None
         version = point.dist.version if point.dist is not None else "0"
         summary = str(about["Summary"] or "") if about is not None and "Summary" in about else ""
-        manifest, warnings, fault = Manifest(id=id, name=id, version=version, description=summary), (), ""
+        manifest, fault = Manifest(id=id, name=id, version=version, description=summary), ""
+        warnings: tuple[str, ...] = ()
         folder = _beside(point.module)
         if not NAME.match(id):
             fault = f"entry point {point.name!r}: expected a name that matches {NAME.pattern}"

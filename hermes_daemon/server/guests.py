@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class Guests:
     """`tools` are the built-in ones and the guests'. Nothing of a guest runs before `load`.
 
-    A project's plugins are those of the folder that the daemon was started in: PWD keeps it, the daemon itself has left.
+    A project's plugins are those of the folder that the daemon was started in: it has left, PWD still names it.
     """
 
     def __init__(
