@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ class Sink:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Iterator[list[Path]]:
+def folders(tmp_path: Path) -> list[Path]:
     made = []
     for at, code in enumerate(blocks("python")):
         folder = tmp_path / f"example-{at}"
@@ -63,7 +62,7 @@ def folders(tmp_path: Path) -> Iterator[list[Path]]:
         (folder / "plugin.yaml").write_text(f"name: example-{at}\n")
         (folder / "plugin.py").write_text(code)
         made.append(folder)
-    yield made
+    return made
 
 
 def test_the_plugins_of_the_page_work(folders: list[Path]) -> None:
