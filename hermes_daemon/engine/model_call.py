@@ -456,9 +456,9 @@ class _Watched:
     """Observers of one stream. With none of them a delta costs a truth test."""
 
     def __init__(self, points: Passage, reasoning: bool) -> None:
-        self._start = points.teller("on_stream_start")
-        self._delta = points.teller("on_stream_delta")
-        self._end = points.teller("on_stream_end")
+        self._start = points.teller("on_stream_start", StreamPart(""))
+        self._delta = points.teller("on_stream_delta", StreamPart(""))
+        self._end = points.teller("on_stream_end", StreamPart(""))
         self._reasoning = reasoning
         self.wanted = bool(self._start or self._delta or self._end)
 

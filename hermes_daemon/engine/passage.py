@@ -136,13 +136,13 @@ class Passage:
             payload, context = make(), self.context()
             self._session.parts.queues.tell(links, payload, context, self._report(payload, context))
 
-    def teller(self, point: str) -> Callable[[Any], None] | None:
-        """`tell` for many payloads in a row, None when nobody registered."""
+    def teller(self, point: str, sample: Any) -> Callable[[Any], None] | None:
+        """`tell` for many payloads like `sample` in a row; None when nobody registered."""
         links = self._session.middleware.snapshot(point)
         if not links:
             return None
-        context, queues = self.context(), self._session.parts.queues
-        return lambda payload: queues.tell(links, payload, context, self._report(payload, context))
+        context = self.context()
+        return self._session.parts.queues.teller(links, context, self._report(sample, context))
 
     # --- what is told of it ---
 

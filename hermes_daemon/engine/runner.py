@@ -385,7 +385,7 @@ class Runner:
         ended = TurnEnded(
             end.status,
             end.stop,
-            self.usage,
+            msgspec.UNSET if self.rounds.deterministic and not self.rounds.model else self.usage,
             end.error,
             self.forced,
             self.dropped,

@@ -21,6 +21,7 @@ from hermes_protocol.content import Message, TextPart
 KINDS: Final = frozenset({"llm_request", "llm_execution", "tool_request", "tool_execution"})
 OBSERVER: Final = "hermes.observer.v1"
 MIDDLEWARE: Final = "hermes.middleware.v1"
+_WHOLE: Final = ("result", "output")
 _OF_TOOLS = ("task_id", "session_id", "tool_call_id", "turn_id", "api_request_id", "provider", "model", "platform")
 _OF_MODELS = ("task_id", "turn_id", "api_request_id", "session_id", "platform", "model", "provider", "base_url",
               "api_mode")  # fmt: skip
@@ -139,7 +140,9 @@ def of_hook(payload: Any, context: Any) -> dict[str, Any]:
         hidden: frozenset[str] = getattr(payload, "HIDDEN", frozenset())
         for name in payload.__struct_fields__:
             if name not in hidden:
-                given[name] = sanitised(getattr(payload, name))
+                value = getattr(payload, name)
+                # A text that a hook may give back changed is given to it whole.
+                given[name] = value if name in _WHOLE and isinstance(value, str) else sanitised(value)
         if "payload" in hidden:
             sent = payload.payload  # type: ignore[attr-defined]
             if sent is not None:

@@ -349,12 +349,13 @@ class TurnCount(Wire, frozen=True):
 
 
 class TurnEnded(EventData, frozen=True):
-    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped."""
+    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped. `usage` is not there where no
+    model was asked: middleware answered every round."""
 
     KIND: ClassVar[str] = "turn.ended"
     status: TurnStatus
     stop: str = ""
-    usage: Usage = Usage()
+    usage: Usage | msgspec.UnsetType = Usage()
     error: Failure | None = None
     forced: bool = False
     dropped: tuple[str, ...] = ()

@@ -229,7 +229,7 @@ export interface TurnRetrying {
   error: Failure;
 }
 
-/** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. */
+/** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. `usage` is not there where no model was asked: middleware answered every round. */
 export interface TurnEnded {
   status: "completed" | "failed" | "interrupted" | "limit" | "lost" | "refused";
   stop?: string; // default ""
