@@ -33,7 +33,9 @@ COMMANDS = (
         options=(
             PROFILE,
             Option("foreground", "log to standard error as well", short="f"),
-            Option("listen", "listen there too: tcp://HOST:PORT or tls://HOST:PORT, comma separated", value="URLS"),
+            Option(
+                "listen", "listen there too: tcp://HOST:PORT or tls://HOST:PORT; again for more", value="URL", many=True
+            ),
             Option("allow-remote", "let --listen take addresses that other machines can reach"),
             Option("tls-cert", "the certificate of tls:// with its chain (PEM)", value="FILE"),
             Option("tls-key", "its key (PEM)", value="FILE"),

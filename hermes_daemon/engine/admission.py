@@ -359,11 +359,10 @@ class Admission:
             self._expect_open()
             result = QueueResult(self.queue.entries, self.queue.rev + 1, paused=False)
             await self._set_queue(self.queue.entries, paused=False, ops=receipt(result))
+            self.start_soon()  # here: whoever asked may be gone by now
             return result
 
-        result = await self._mailbox.once("hermes/queue/resume", params, params.key, QueueResult, work)
-        self.start_soon()
-        return result
+        return await self._mailbox.once("hermes/queue/resume", params, params.key, QueueResult, work)
 
     def change_queue(self, entries: Sequence[QueueEntry]) -> tuple[Draft, Op]:
         """Take this for the queue, now; the event and the op must be posted before the lock is let go."""

@@ -281,7 +281,11 @@ class Session:
 
     async def add_blob(self, params: BlobCreateParams) -> BlobCreateResult:
         """A piece of a big input; see Uploads.add for the errors."""
-        return await self.mailbox.exclusively(lambda: self.uploads.add(self, params))
+
+        async def work(receipt: Callable[[BlobCreateResult], tuple[Op, ...]]) -> BlobCreateResult:
+            return await self.uploads.add(self, params, receipt)
+
+        return await self.mailbox.once("hermes/blob/create", params, params.key, BlobCreateResult, work)
 
     def expect_blobs(self, blocks: tuple[InputBlock, ...]) -> None:
         """blob_not_found, invalid_params or too_large for blocks that name a blob they cannot have."""
@@ -311,10 +315,10 @@ class Session:
     def attach(self, subscriber: Subscriber) -> None:
         """Events after `feed.head` go to this subscriber from now on."""
         before = self.subscribers.pop(subscriber.connection_id, None)  # it stays in the audience: no clock stops
-        self.feed.sinks = [sink for sink in self.feed.sinks if sink is not before]
+        self.feed.listen([sink for sink in self.feed.sinks if sink is not before])
         self.feed.flush_tick()
         self.subscribers[subscriber.connection_id] = subscriber
-        self.feed.sinks.append(subscriber)
+        self.feed.listen([*self.feed.sinks, subscriber])
         self.questions.audience_changed()
         self.tell_changed()
 
@@ -324,7 +328,7 @@ class Session:
         self.client_tools.leave(connection_id)
         self.client_middleware.leave(connection_id)
         if gone is not None:
-            self.feed.sinks = [sink for sink in self.feed.sinks if sink is not gone]
+            self.feed.listen([sink for sink in self.feed.sinks if sink is not gone])
             self.questions.audience_changed()
             self.tell_changed()
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -45,9 +45,9 @@ DELETE = "hermes/session/delete"
 
 
 class Sessions:
-    """The sessions of a daemon. `changed` is told of every session whose summary changed, or None for a deleted one."""
+    """The sessions of a daemon. `changed` is told of each whose summary changed, and whether it was deleted."""
 
-    def __init__(self, parts: Parts, changed: Callable[[str, SessionSummary | None], None]) -> None:
+    def __init__(self, parts: Parts, changed: Callable[[SessionSummary, bool], None]) -> None:
         self.parts = parts
         self._live: dict[str, Session] = {}
         self._creating: dict[tuple[str, str], asyncio.Future[CreateResult]] = {}
@@ -140,9 +140,8 @@ class Sessions:
         scope = f"client:{by.client_id}"
         body = digest(params)
         if params.key is not None:
-            first = self._creating.get((scope, params.key))
-            if first is not None:
-                await asyncio.wait([first])
+            while (first := self._creating.get((scope, params.key))) is not None:
+                await asyncio.wait([first])  # when it fails, one of those who wait tries, and the others wait for that
             known = self.parts.store.receipt(scope, "hermes/session/create", params.key)
             if known is not None:
                 return repeat(known, body, CreateResult)
@@ -235,7 +234,12 @@ class Sessions:
         """End the session's turn, leave a tombstone and tell the subscribers; the id is never given out again."""
         if self._was_deleted_by(params):
             return Empty()
-        session = self.get(params.session_id)
+        burial = asyncio.ensure_future(self._bury(self.get(params.session_id), params, by))
+        burial.add_done_callback(_seen)
+        return await asyncio.shield(burial)
+
+    async def _bury(self, session: Session, params: DeleteParams, by: By) -> Empty:
+        """Delete it, whether or not somebody still waits for that: half deleted it would take no turn any more."""
         session.admission.closing = True
         runner = session.runner
         if runner is not None:
@@ -266,7 +270,7 @@ class Sessions:
         await session.points.observe("on_session_finalize", lambda: SessionPhase(session.session_id, reason="deleted"))
         for connection_id in list(session.subscribers):
             session.detach(connection_id)
-        self._changed(session.session_id, None)
+        self._changed(session.summary(), True)
         if failed is not None:  # it is gone all the same
             raise ProtocolError("failed", self.parts.redact(str(failed)))
         return Empty()
@@ -308,7 +312,7 @@ class Sessions:
                 await _shut_down(session, "evicted")
 
     def _session_changed(self, session: Session) -> None:
-        self._changed(session.session_id, session.summary())
+        self._changed(session.summary(), False)
 
 
 async def _shut_down(session: Session, reason: str) -> MiddlewareError | None:
@@ -321,6 +325,6 @@ async def _shut_down(session: Session, reason: str) -> MiddlewareError | None:
     return None
 
 
-def _seen(making: asyncio.Future[CreateResult]) -> None:
+def _seen(making: asyncio.Future[Any]) -> None:
     if not making.cancelled():
         making.exception()  # whoever asked for it may be gone

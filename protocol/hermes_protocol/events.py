@@ -11,10 +11,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from hermes_protocol.content import By, Deterministic, InputBlock, Usage, Wire
+from hermes_protocol.reading import read
 
-ItemStatus: TypeAlias = Literal["inProgress", "completed", "failed", "partial", "cancelled"]
-TurnStatus: TypeAlias = Literal["completed", "interrupted", "failed", "refused", "limit", "lost"]
-SessionState: TypeAlias = Literal["idle", "running", "waiting", "compacting"]
+# "other" is never sent: it is what a client takes a word of a later version for.
+ItemStatus: TypeAlias = Literal["inProgress", "completed", "failed", "partial", "cancelled", "other"]
+TurnStatus: TypeAlias = Literal["completed", "interrupted", "failed", "refused", "limit", "lost", "other"]
+SessionState: TypeAlias = Literal["idle", "running", "waiting", "compacting", "other"]
 RequestKind: TypeAlias = Literal["permission", "clarify", "secret", "form", "clientTool", "clientMiddleware"]
 Outcome: TypeAlias = Literal[
     "allow_once",
@@ -28,6 +30,7 @@ Outcome: TypeAlias = Literal[
     "interrupted",
     "lost",
     "policy",
+    "other",
 ]
 
 
@@ -503,6 +506,8 @@ KINDS: dict[str, type[EventData]] = {
     )
 }
 
+_DECODERS = {kind: msgspec.json.Decoder(struct) for kind, struct in KINDS.items()}
+
 
 class Event(Wire, frozen=True):
     """Params of hermes/event as a client receives them. `data` stays undecoded until its kind is looked up."""
@@ -519,5 +524,5 @@ class Event(Wire, frozen=True):
 
     def payload(self) -> EventData | None:
         """The typed data, or None for a kind this version does not know."""
-        struct = KINDS.get(self.kind)
-        return None if struct is None else msgspec.json.decode(self.data, type=struct)
+        decoder = _DECODERS.get(self.kind)
+        return None if decoder is None else read(self.data, decoder)

@@ -850,6 +850,7 @@ class BlobCreateParams(Wire, frozen=True):
     encoding: Literal["utf8", "base64"] = "utf8"
     offset: int = 0
     final: bool = True
+    key: str | None = None
 
 
 class BlobCreateResult(Wire, frozen=True):
@@ -952,7 +953,7 @@ METHODS: dict[str, Method] = {
     "hermes/command/list": Method(Empty, CommandListResult),
     "hermes/command/run": Method(CommandRunParams, CommandRunResult),
     "hermes/middleware/list": Method(ToolListParams, MiddlewareListResult),
-    "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session"),
+    "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session", True),
     "hermes/blob/read": Method(BlobReadParams, BlobReadResult),
     "hermes/models/list": Method(ModelsParams, ModelsResult),
     "hermes/usage/get": Method(UsageParams, UsageResult),
@@ -981,8 +982,11 @@ class LagParams(Wire, frozen=True):
 
 
 class SessionChangedParams(Wire, frozen=True):
+    """A row of a session list as it is now. `deleted`: as it was last, it is to be taken out."""
+
     session_id: str
     summary: SessionSummary
+    deleted: bool = False
 
 
 class DaemonStateParams(Wire, frozen=True):

@@ -85,7 +85,7 @@ export interface SessionSummary {
   title: string;
   cwd: string;
   model: string;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   createdAt: string;
   updatedAt: string;
   rev: number;
@@ -231,7 +231,7 @@ export interface TurnRetrying {
 
 /** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. `usage` is not there where no model was asked: middleware answered every round. */
 export interface TurnEnded {
-  status: "completed" | "failed" | "interrupted" | "limit" | "lost" | "refused";
+  status: "completed" | "failed" | "interrupted" | "limit" | "lost" | "other" | "refused";
   stop?: string; // default ""
   usage?: Usage; // default {}
   error?: Failure | null;
@@ -277,7 +277,7 @@ export interface ItemStarted {
 export interface UserMessage {
   type: "userMessage";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -300,7 +300,7 @@ export interface BlobRef {
 export interface AgentMessage {
   type: "agentMessage";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -313,7 +313,7 @@ export interface AgentMessage {
 export interface Reasoning {
   type: "reasoning";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -326,7 +326,7 @@ export interface Reasoning {
 export interface ToolCallItem {
   type: "toolCall";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -351,7 +351,7 @@ export interface Output {
 export interface FileChange {
   type: "fileChange";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -365,7 +365,7 @@ export interface FileChange {
 export interface Plan {
   type: "plan";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -380,7 +380,7 @@ export interface PlanEntry {
 export interface Subagent {
   type: "subagent";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -392,7 +392,7 @@ export interface Subagent {
 export interface Compaction {
   type: "compaction";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -405,7 +405,7 @@ export interface Compaction {
 export interface NoticeItem {
   type: "notice";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -522,7 +522,7 @@ export interface RequestAnswered {
 /** The end of a question. `value` is "provided" for a secret that was given; the value itself is in no event. */
 export interface RequestResolved {
   requestId: string;
-  outcome: "allow_always" | "allow_once" | "allow_session" | "answered" | "declined" | "deny" | "deny_always" | "interrupted" | "lost" | "policy" | "timeout";
+  outcome: "allow_always" | "allow_once" | "allow_session" | "answered" | "declined" | "deny" | "deny_always" | "interrupted" | "lost" | "other" | "policy" | "timeout";
   by?: By | null;
   at?: string; // default ""
   feedback?: string | null;
@@ -784,7 +784,7 @@ export interface SessionParams {
 export interface GetResult {
   session: SessionSummary;
   options: SessionOptions;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   epoch: string;
   head: number;
 }
@@ -814,7 +814,7 @@ export interface Snapshot {
   summary: SessionSummary;
   options: SessionOptions;
   rev: number;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   items: (UserMessage | AgentMessage | Reasoning | ToolCallItem | FileChange | Plan | Subagent | Compaction | NoticeItem)[];
   inflight: InFlight[];
   openRequests: RequestOpened[];
@@ -864,7 +864,7 @@ export interface WaitParams {
 
 /** `reached` is false when the time was up first. */
 export interface WaitResult {
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   seq: number;
   reached?: boolean; // default true
 }
@@ -1237,6 +1237,7 @@ export interface BlobCreateParams {
   encoding?: "base64" | "utf8"; // default "utf8"
   offset?: number; // default 0
   final?: boolean; // default true
+  key?: string | null;
 }
 
 /** `bytes` is what is there now: the offset of the next piece. */
@@ -1337,9 +1338,11 @@ export interface LagParams {
   detail: "final" | "full";
 }
 
+/** A row of a session list as it is now. `deleted`: as it was last, it is to be taken out. */
 export interface SessionChangedParams {
   sessionId: string;
   summary: SessionSummary;
+  deleted?: boolean; // default false
 }
 
 export interface DaemonStateParams {
