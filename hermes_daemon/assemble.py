@@ -213,6 +213,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.server.guests import Guests
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
+    from hermes_daemon.store.plugin_database import open_database
     from hermes_daemon.telemetry.outlet import Outlet
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
@@ -235,6 +236,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         environment=os.environ,
         profile=os.environ.get("HERMES_PROFILE", ""),
         http=web,
+        database=open_database,
     )
     outlet = Outlet(telemetry, daemon.identity.version)
     parts = Parts(

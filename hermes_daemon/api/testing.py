@@ -37,6 +37,7 @@ from hermes_daemon.plugins.discovery import read_folder
 from hermes_daemon.plugins.estate import Estate
 from hermes_daemon.plugins.requirements import unmet
 from hermes_daemon.plugins.state import PluginState
+from hermes_daemon.store.plugin_database import open_database
 from hermes_protocol.content import Message, TextPart
 
 __all__ = [
@@ -109,6 +110,7 @@ class Installed:
             redact=str,
             set_config=lambda path, value: self.written.append((path, value)),
             http=http,
+            database=open_database,
         )
         self.ctx: PluginContext
         self._runner = asyncio.Runner()
@@ -248,7 +250,7 @@ def install(
     into a folder that is removed.
     """
     with tempfile.TemporaryDirectory(prefix="hermes-plugin-") as state:
-        installed = Installed(secrets, state, http)
+        installed = Installed(secrets, os.path.join(state, "plugin-data"), http)
         for name, service in services.items():
             installed.estate.services.offer(name, service, "test")
         try:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hermes_daemon.core.ports import Host, Http, Refused, Tools
+from hermes_daemon.core.ports import Database, Host, Http, Refused, Tools
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.engine.host import EngineHost
 from hermes_daemon.middleware.registry import Registry
@@ -41,6 +41,7 @@ class Guests:
         environment: Mapping[str, str],
         profile: str = "",
         http: Http | None = None,
+        database: Callable[[str, Sequence[str]], Database] | None = None,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -56,6 +57,7 @@ class Guests:
             redact=redact,
             set_config=set_config,
             profile=profile,
+            database=database,
             hook_seconds=lambda: settings().plugins.hook_callback_timeout,
             http=http,
         )

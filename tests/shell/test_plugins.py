@@ -31,10 +31,14 @@ def ok(shell: Shell, *words: str) -> str:
     return done.stdout
 
 
-def unbundled(shell: Shell) -> list[dict[str, Any]]:
-    """The rows of plugins that are not shipped."""
-    rows: list[dict[str, Any]] = json.loads(ok(shell, "plugins", "--json"))
-    return [row for row in rows if row["source"] != "bundled"]
+def row_of(id: str, table: str) -> list[str]:
+    """The words of a plugin's line; the shipped plugins have lines as well."""
+    return next(words for line in table.splitlines() if (words := line.split())[0] == id)
+
+
+def own_rows(shell: Shell) -> list[dict[str, Any]]:
+    """What is listed beside the shipped plugins."""
+    return [row for row in json.loads(ok(shell, "plugins", "--json")) if row["source"] != "bundled"]
 
 
 def plugin(shell: Shell, id: str, code: str, manifest: str = "") -> Path:
@@ -72,8 +76,7 @@ def test_enable_and_disable_write_the_configuration_with_its_comments(shell: She
     ok(shell, "plugins", "new", "one")
     config = home(shell) / "config.yaml"
     config.write_text("# mine\nplugins:\n  enabled: []  # none yet\n")
-    listed = [line.split()[:4] for line in ok(shell, "plugins", "list").splitlines()]
-    assert ["one", "0.1.0", "home", "disabled"] in listed
+    assert row_of("one", ok(shell, "plugins", "list"))[:4] == ["one", "0.1.0", "home", "disabled"]
     said = ok(shell, "plugins", "enable", "one")
     assert said == "one is loaded: tools one_calls; points llm_request, post_tool_call\n"
     assert "# mine" in config.read_text()
@@ -217,7 +220,7 @@ def test_safe_mode_is_asked_for_by_a_variable(shell: Shell, variable: str, state
     (home(shell) / "config.yaml").write_text("plugins: {enabled: [one]}\n")
     if variable:
         shell.env[variable] = "1"
-    [row] = unbundled(shell)
+    [row] = own_rows(shell)
     assert row["state"] == state
 
 
@@ -226,8 +229,8 @@ def test_a_projects_plugins_are_found_when_a_variable_allows_it(shell: Shell) ->
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: local-one\n")
     (folder / "plugin.py").write_text("def register(ctx): pass\n")
-    assert unbundled(shell) == []
+    assert own_rows(shell) == []
     ok(shell, "daemon", "stop", "--now")
     shell.env |= {"HERMES_ENABLE_PROJECT_PLUGINS": "1", "PWD": str(shell.work)}
-    [row] = unbundled(shell)
+    [row] = own_rows(shell)
     assert (row["id"], row["source"], row["state"]) == ("local-one", "project", "disabled")

@@ -28,6 +28,7 @@ from hermes_daemon.server.engine_room import EngineRoom
 from hermes_daemon.server.entrance import UNIX
 from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native import table
+from hermes_daemon.store.plugin_database import open_database
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_daemon.telemetry.hub import Hub
 from hermes_protocol.methods import METHODS, Method, ModelRow
@@ -286,7 +287,7 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         guests = Guests(
             registry, TestTools(tools), home=home, bundled=os.path.join(home, "bundled"),
             settings=lambda: configuration.current, secret=configuration.secret, redact=str,
-            set_config=configuration.set, environment=os.environ, http=web,
+            set_config=configuration.set, environment=os.environ, http=web, database=open_database,
         )  # fmt: skip
         parts = Parts(store, models, guests.estate, clock, lambda: configuration.current, str, registry,
                       {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault,
