@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -170,19 +171,23 @@ def test_a_stream_is_told_in_the_observers_own_time(tmp_path: Path) -> None:
 
 def test_text_before_calls_and_questions_to_people_are_told(tmp_path: Path) -> None:
     heard: list[tuple[str, str, str]] = []
-    over = asyncio.Event()
+    over = threading.Event()
+
+    def hear(what: tuple[str, str, str]) -> None:
+        heard.append(what)
+        if len(heard) == 3:
+            over.set()
 
     def human(kind: str, prompt: str, outcome: str, **_: Any) -> None:
-        heard.append((kind, prompt, outcome))
+        hear((kind, prompt, outcome))
 
     registry = Registry()
     registry.use("on_human_input_request", human, owner="bell", shape="hook")
-    registry.use("on_interim_message", lambda text, **_: heard.append(("interim", text, "")), owner="bell",
+    registry.use("on_interim_message", lambda text, **_: hear(("interim", text, "")), owner="bell",
                  shape="hook")  # fmt: skip
 
     async def resolved(asked: Any, _: Any) -> None:
-        heard.append((asked.kind, asked.prompt, asked.outcome))
-        over.set()
+        hear((asked.kind, asked.prompt, asked.outcome))
 
     registry.use("on_human_input_resolved", resolved, owner="bell")
     script = tmp_path / "script.yaml"
@@ -192,8 +197,7 @@ def test_text_before_calls_and_questions_to_people_are_told(tmp_path: Path) -> N
         await peer.submit(await peer.session("/", model=f"scripted/file:{script}"), "go")
         await answered(peer)
         await peer.event("turn.ended")
-        async with asyncio.timeout(20):
-            await over.wait()
+        assert await asyncio.to_thread(over.wait, 20)
 
     tell(tmp_path, registry, story, tools=[TestTool("write", write)])
     title = "write x: write may change something"
