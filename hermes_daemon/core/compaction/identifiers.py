@@ -91,5 +91,5 @@ def index(mentions: Iterable[Mention], elsewhere: str, budget: int) -> tuple[str
 
 
 def _rank(mention: Mention, now: int) -> float:
-    """Use counts most; what has not been seen for many passes fades slowly."""
-    return mention.weight / (1 + 0.05 * (now - mention.last))
+    """Use counts most; what has not been seen for many passes fades."""
+    return mention.weight / (1 + 0.15 * (now - mention.last))
