@@ -1,9 +1,9 @@
 """The product's own compaction behind the contract of the handed bench.
 
-`python -m tests.bench.compaction_goals` runs everything; single runs: `run.py --adapter tests.bench.compaction_adapter:Ours`
-with the repository on PYTHONPATH. Options: `mode` (micro, batch, seed), `summaries` (model, extract), and any setting of
-`compression`. The bench's messages are dictionaries in the form of chat completions; beside them stands a `Context` whose
-rows are kept in step.
+`python -m tests.bench.compaction_goals` runs everything; for single runs give the bench's run.py
+`--adapter tests.bench.compaction_adapter:Ours` with the repository on PYTHONPATH. Options: `mode` (micro, batch, seed),
+`summaries` (model, extract), and any setting of `compression`. The bench's messages are dictionaries in the form of chat
+completions; beside them stands a `Context` whose rows are kept in step.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Dict = dict[str, Any]
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """What is on disk: rows (None: the bench's own), memory and progress."""
+    """What is on disk: rows, the same in the bench's form, memory and progress."""
 
     rows: tuple[Row, ...]
+    messages: list[Dict]
     memory: Memory | None
     progress: Progress
 
@@ -117,12 +118,14 @@ class Ours:
         return message.get("_kind") == "summary"
 
     def persist(self, messages: list[Dict]) -> bytes:
-        return msgspec.json.encode(Saved(tuple(self.context.rows), self.context.memory, self.context.progress))
+        return msgspec.json.encode(
+            Saved(tuple(self.context.rows), messages, self.context.memory, self.context.progress)
+        )
 
     def resume(self, state: bytes) -> list[Dict]:
         saved = msgspec.json.decode(state, type=Saved)
         self.context = Context(saved.rows, saved.memory, saved.progress)
-        return [to_dict(row) for row in saved.rows]
+        return saved.messages
 
     def stats(self) -> dict[str, int]:
         return self.outcomes
@@ -193,5 +196,3 @@ def to_dict(row: Row) -> Dict:
             for call in message.calls
         ]
     return out
-
-

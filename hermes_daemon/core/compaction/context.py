@@ -36,8 +36,8 @@ class Progress(msgspec.Struct, frozen=True):
 
     `cursor` is the index of the first row not yet absorbed. `failures` counts summaries in a row that failed at this
     cursor. `turns` counts finished turns for the cadence. `batch_rearm` and `prune_rearm` are sizes in tokens below
-    which no further automatic pass of the kind starts, `defrag_at` the size of the summary at which it is rewritten next
-    (0: the limit of the settings).
+    which no further automatic pass of the kind starts, `defrag_at` the size of the summary at which it is rewritten
+    next (0: the limit of the settings).
     """
 
     cursor: int = 0

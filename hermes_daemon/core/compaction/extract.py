@@ -7,7 +7,7 @@ that were met, the files and the questions that stand open. Everything in it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -21,24 +21,30 @@ from hermes_protocol.content import Message, ToolCall
 NOTE = "(Put together mechanically from the session, without a model.)"
 
 _DECISION = re.compile(
-    r"(?i)\b(?:decid\w+|decision|instead of|rather than|must(?: not)?|never|always|from now on|agreed|we(?:'ll| will) use|"
-    r"chose|settled on|root cause|turn(?:s|ed) out|confirmed|requirement)\b|因为|决定|必须"
+    r"(?i)\b(?:decid\w+|decision|instead of|rather than|from now on|agreed|we(?:'ll| will) use|chose|settled on|"
+    r"root cause|turn(?:s|ed) out|confirmed|conclusion)\b|决定|结论|原因是"
+)
+_DEMAND = re.compile(
+    r"(?i)\b(?:must|never|always|do(?:n['’]t| not)|should(?: not|n['’]t)?|only|require\w*)\b|必须|不要|只能"
 )
 _ERROR = re.compile(
-    r"(?i)\b(?:error|exception|traceback|failed|failure|fatal|panic|denied|not found|undefined|timed out)\b"
+    r"(?i)\b(?:\w*error|\w*exception|failed|failure|fatal|panic|denied|not found|undefined|timed out)\b"
 )
 _NO_ERROR = re.compile(
     r"(?i)\b(?:0|no|without|zero) (?:errors?|failures?|failed)\b|(?:errors?|failures?|failed)[\"':=\s]{1,3}0\b"
 )
+_CODE = re.compile(r"[;{},\\\\]\s*$|^\s*\d+[→:|]|[\"']\s*:\s*[\"']|[(=]\s*f?[\"']|^\s*(?://|\*|#)")
+_LOOKS = re.compile(r"(?:^|&&|\||;)\s*(?:cat|sed -n|head|tail|less|grep|rg|find|ls|git (?:diff|show|log))\b")
 _TODO = re.compile(r"(?i)^(?:todo|next(?: steps?)?|remaining|open questions?|still (?:open|to do)|left to do)\b")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _MARKUP = re.compile(r"^[\s#>*\-•|`]+|[\s*`|]+$")
 _PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w.@+-]+/)*[\w.@+-]+")
 _PATH_KEYS = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "target_file")
 _COMMAND_KEYS = ("command", "cmd", "code", "script", "query", "sql", "url", "pattern")
+_RUN_KEYS = ("command", "cmd", "code", "script", "sql")
 _WRITES = re.compile(r"(?i)write|edit|patch|create|replace|insert|append|delete|remove|move|rename|update|save")
 
-_LINE, _ASKED, _ENDED = 240, 200, 320
+_LINE, _ASKED, _ENDED, _DEEDS = 240, 200, 320, 10
 _KEEP_STEPS, _KEEP_DECISIONS, _KEEP_ERRORS, _KEEP_FILES, _KEEP_OPEN = 300, 40, 12, 60, 8
 
 
@@ -70,16 +76,17 @@ def extracted(before: Extract, rows: Sequence[Row], redact: Redact) -> Extract:
     files = dict(before.files)
     open_questions: list[str] = list(before.open_questions)
     for asked, answer in _turns(rows):
-        done: list[str] = []
+        done: list[tuple[int, str]] = []
+        commands = {call.call_id: _command(call) for message in answer for call in message.calls}
         for message in answer:
             if message.role == "assistant":
                 text = censored(message.text, redact)
-                decisions += (line for line in _sentences(text) if _DECISION.search(line))
-                done += filter(None, (_deed(call, files, redact) for call in message.calls))
+                decisions += (line for line in _sentences(text) if _DECISION.search(line) and not line.endswith(":"))
+                done += (_deed(call, files, redact) for call in message.calls)
             else:
-                errors += _errors(message, redact)
+                errors += _errors(message, commands, redact)
         question = censored(asked, redact)
-        decisions += (line for line in _sentences(question) if _DECISION.search(line))
+        decisions += (f"user: {line}" for line in _sentences(question) if _DEMAND.search(line))
         last = next((m.text for m in reversed(answer) if m.role == "assistant" and m.text.strip()), "")
         ended = _sentences(censored(last, redact))
         if asked or done or ended:
@@ -105,7 +112,8 @@ def rendered(extract: Extract, budget: int) -> str:
         fixed.append("## Earlier\n" + _fitting(extract.carried, budget // 3))
     fixed += _section("Decisions and constraints", extract.decisions, budget // 5)
     fixed += _section("Errors met", extract.errors, budget // 10)
-    fixed += _section("Files", [f"{path} ({how})" for path, how in extract.files.items()], budget // 8)
+    files = sorted(extract.files.items(), key=lambda item: item[1] == "written")  # what was only read goes first
+    fixed += _section("Files", [f"{path} ({how})" for path, how in files], budget // 8)
     fixed += _section("Open questions", extract.open_questions, budget // 10)
     left = max(budget - sum(map(text_tokens, fixed)) - 10, budget // 4)
     return "\n\n".join([fixed[0], *_log(extract, left), *fixed[1:]])
@@ -129,28 +137,50 @@ def _turns(rows: Iterable[Row]) -> list[tuple[str, list[Message]]]:
     return turns
 
 
-def _deed(call: ToolCall, files: dict[str, str], redact: Redact) -> str:
-    """A call in a few words; notes the file it names."""
+def _command(call: ToolCall) -> str:
+    """What a call runs, when its output is not merely a look at something that lies there; else an empty text."""
     arguments: dict[str, Any] = readable_arguments(call.arguments) or {}
-    flat = {key: value for key, value in arguments.items() if isinstance(value, str | int | float | bool)}
+    text = next((value for key in _RUN_KEYS if isinstance(value := arguments.get(key), str)), "")
+    return "" if _LOOKS.search(text) else text
+
+
+def _deed(call: ToolCall, files: dict[str, str], redact: Redact) -> tuple[int, str]:
+    """A call in a few words and its weight (2 writes, 1 runs, 0 looks); notes the file it names."""
+    arguments: dict[str, Any] = readable_arguments(call.arguments) or {}
+    flat = dict(_scalars(arguments))
     command = next((str(flat[key]) for key in _COMMAND_KEYS if flat.get(key)), "")
     path = next((str(flat[key]) for key in _PATH_KEYS if flat.get(key)), "")
+    writes = bool(_WRITES.search(call.name) or _WRITES.fullmatch(command))
     if path and _PATH.fullmatch(path):
-        how = "written" if _WRITES.search(call.name) or _WRITES.search(command[:12]) else "read"
-        files[path] = "written" if files.pop(path, "") == "written" else how
+        before = files.pop(path, "")  # moves to the end: the newest
+        files[path] = "written" if writes or before == "written" else "read"
     if command or path:
         what = " ".join(filter(None, (command, path)))
     else:
-        what = ", ".join(f"{key}={value}" for key, value in flat.items()) or call.arguments
-    return f"{call.name}: {_cut(' '.join(censored(what, redact).split()), 140)}"
+        what = ", ".join(f"{key}={_first(str(value), 60)}" for key, value in flat.items()) or ", ".join(arguments)
+    weight = 2 if writes else 1 if _command(call) or not (command or path) else 0
+    return weight, f"{call.name}: {_first(censored(what, redact), 140)}"
 
 
-def _errors(message: Message, redact: Redact) -> list[str]:
+def _scalars(arguments: dict[str, Any], depth: int = 0) -> Iterator[tuple[str, str | int | float | bool]]:
+    """The plain values of a call's arguments and of the objects directly within."""
+    for key, value in arguments.items():
+        if isinstance(value, str | int | float | bool):
+            yield key, value
+        elif isinstance(value, dict) and depth == 0:
+            yield from _scalars(value, 1)
+
+
+def _errors(message: Message, commands: dict[str, str], redact: Redact) -> list[str]:
+    """Error lines of failed calls and of commands that ran something. What a file or a search shows is not an error."""
     found: list[str] = []
     for result in message.results:
+        told = result.is_error or result.text[:24].lower().startswith(("error", "failed", "traceback"))
+        if not told and not commands.get(result.call_id):
+            continue
         lines = [line for line in result.text.splitlines() if _ERROR.search(line) and not _NO_ERROR.search(line)]
-        short = [line for line in lines if len(line) < 400]
-        if result.is_error and not short:
+        short = [line for line in lines if len(line) < 400 and line.rstrip()[-1] != ":" and not _CODE.search(line)]
+        if told and not short:
             short = result.text.strip().splitlines()[:1]
         # The last line of a traceback says what it was; the first ones where it was found.
         found += [_cut(_plain(censored(line, redact)), _LINE) for line in short[-1:]]
@@ -178,13 +208,18 @@ def _outcome(sentences: Sequence[str]) -> str:
     return _cut(" … ".join(ends), _ENDED)
 
 
-def _shortened(done: Sequence[str]) -> tuple[str, ...]:
-    """The deeds of one exchange: repeated ones counted, at most ten, the middle left out."""
+def _shortened(done: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    """The deeds of one exchange in order, repeated ones counted; of more than ten the weightiest and newest."""
     counts: dict[str, int] = {}
-    for deed in done:
+    weights: dict[str, int] = {}
+    for weight, deed in done:
         counts[deed] = counts.get(deed, 0) + 1
-    lines = [f"{deed} ({count} times)" if count > 1 else deed for deed, count in counts.items()]
-    return tuple(lines if len(lines) <= 10 else [*lines[:4], f"[{len(lines) - 9} more calls]", *lines[-5:]])
+        weights[deed] = weight
+    order = list(counts)
+    chosen = sorted(range(len(order)), key=lambda at: (weights[order[at]], at), reverse=True)[:_DEEDS]
+    lines = [order[at] + (f" ({counts[order[at]]} times)" if counts[order[at]] > 1 else "") for at in sorted(chosen)]
+    more = len(order) - len(lines)
+    return (*lines, f"[{more} more calls]") if more else tuple(lines)
 
 
 def _log(extract: Extract, budget: int) -> list[str]:
@@ -209,7 +244,7 @@ def _log(extract: Extract, budget: int) -> list[str]:
 def _told(number: int, step: Step, *, brief: bool) -> str:
     asked = f"asked: {step.asked}" if step.asked else "went on"
     if brief:
-        return f"{number}. {_cut(asked, 90)} → {_cut(step.ended, 110) or 'no closing words'}"
+        return f"{number}. {_cut(asked, 80)} → {_cut(step.ended, 160) or 'no closing words'}"
     lines = [f"{number}. {asked}", *(f"   - {deed}" for deed in step.done)]
     if step.ended:
         lines.append(f"   → {step.ended}")

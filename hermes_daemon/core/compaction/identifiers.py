@@ -13,12 +13,15 @@ import msgspec
 
 from hermes_daemon.core.window import text_tokens
 
+# Addresses, mail, paths, dotted names, hashes, ticket and order numbers, versions and dates, snake and kebab names,
+# camel and Pascal names, constants: in this order, so that a path is not read as the words in it.
 _IDENTIFIER = re.compile(
     r"https?://[^\s\"'<>)\]}\\]{4,200}"
     r"|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.]{2,64}"
     r"|(?:~|\.{1,2})?/?(?:[\w.@+-]{1,80}/){1,12}[\w.@+-]{1,80}"
-    r"|[A-Za-z_]\w{0,60}(?:(?:\.|::|->)[A-Za-z_]\w{0,60}){1,6}"  # names with dots: files, attributes, modules
-    r"|#\d{2,}|\b[A-Za-z]{0,8}[-_]?\d[\w-]{2,40}\b|\b\d[\d.,:-]{2,24}\d\b"  # numbers, versions, dates, ticket and order numbers
+    r"|[A-Za-z_]\w{0,60}(?:(?:\.|::|->)[A-Za-z_]\w{0,60}){1,6}"
+    r"|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b"
+    r"|#\d{2,}|\b[A-Za-z]{0,8}[-_]?\d[\w-]{2,40}\b|\bv?\d[\d.,:-]{2,24}\d\b"
     r"|\b[A-Za-z]\w{0,40}[-_]\w{2,40}(?:-\w{2,40}){0,4}\b"
     r"|\b[a-z]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b|\b(?:[A-Z][a-z0-9]{1,30}){2,6}\b"
     r"|\b[A-Z][A-Z0-9]{4,20}\b"

@@ -20,7 +20,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     `threshold`: a batch pass is due. `tail`: newest rows no pass touches. `head_rows`: opening rows that are kept
     whatever happens, at least up to the first user row. `gate`: what a micro pass must give back (0: one exchange a
-    turn). `summary_input`: most that one summarizer request may hold. `seed`: the established behaviour of micro passes.
+    turn). `summary_input`: most that one summarizer request may hold. `seed`: micro passes of the established kind.
     """
 
     window: int

@@ -12,8 +12,8 @@ from hermes_daemon.core.compaction.source import clip
 from hermes_daemon.core.window import text_tokens
 
 OPENING = (
-    "[Summary of the earlier part of this session. For reference: what it tells was already asked and done. Full rows can "
-    "be read back with session_search.]"
+    "[Summary of the earlier part of this session. For reference: what it tells was already asked and done. "
+    "Full rows can be read back with session_search.]"
 )
 CLOSING = "[End of the summary. Only messages after this line are new.]"
 USERS = "Messages of the user from the summarized part, word for word, newest first:"
@@ -23,7 +23,7 @@ ONE_TEXT = 4_000  # most tokens of one quoted user text
 
 
 def marker(memory: Memory, limits: Limits, readable: str = "") -> Row:
-    """The marker's row. `readable` is text the model has beside it (kept user rows), which the index need not repeat."""
+    """The marker's row. `readable` is text the model has beside it (kept user rows), not repeated in the index."""
     lines = [OPENING, "", memory.summary]
     quoted = quotations(memory)
     if quoted:

@@ -1,7 +1,7 @@
 """Micro passes: after a turn the oldest finished exchanges give way to a summary, user rows stay where they are.
 
-By default a pass waits until it gives back enough to be worth a broken prompt cache (`Limits.gate`) and then absorbs all
-of it in one request; an older marker becomes a line of text in its place. In seed mode it is one exchange a turn and
+By default a pass waits until it gives back enough to be worth a broken prompt cache (`Limits.gate`) and then absorbs
+all of it in one request; an older marker becomes a line of text in its place. In seed mode it is one exchange a turn and
 older markers go.
 """
 
@@ -122,7 +122,7 @@ def fold_extract(context: Context, limits: Limits, planned: Plan, redact: Redact
 
 
 def failed(context: Context, planned: Plan, reason: Fault | Literal["growth"]) -> Failed:
-    """Nothing was folded. The third failure in a row passes the exchange over; a defrag waits until the summary grew."""
+    """Nothing was folded. The third failure in a row passes the exchange over; a defrag waits for growth."""
     progress = context.progress
     if planned.kind == "defrag":
         later = text_tokens(planned.previous) * 3 // 2

@@ -35,7 +35,7 @@ of the new part, correct what it overtakes, drop what no longer matters, keep th
     "batch": """\
 You hand a working session over to a colleague who will continue it without having seen it. You are given the summary \
 so far, if there is one, and the part of the session that will be removed. Write the summary that replaces both, under \
-these headings, leaving out those with nothing to say: {sections}. Number what was done and name the tool that did it.""",
+these headings, leaving out those with nothing to say: {sections}. Number what was done and name the tool used.""",
     "defrag": """\
 This summary of a working session has grown by many small additions. Rewrite it shorter: one entry for what is told \
 several times, the outcome in place of the steps that led there, no entry that later ones overtake. It must become at \

@@ -60,7 +60,7 @@ def age_images(context: Context) -> Change | None:
 
 
 def clipped_result(row: Row, most: int) -> Row:
-    """The row with its result cut to head and tail so that it has about `most` tokens; the same row if it is smaller."""
+    """The row with its result cut to head and tail to about `most` tokens; the same row if it is smaller."""
     if row.message.role != "tool" or row.tokens <= most:
         return row
     parts: list[Part] = []
@@ -104,7 +104,8 @@ def _line(result: ToolResult, call: ToolCall | None, repeated: bool, least_chars
     what = " ".join(what.split())[:80]
     lines = result.text.count("\n") + 1
     failed = "failed, " if result.is_error else ""
-    return f"[{name} {what}: {failed}{lines:,} lines, {len(result.text):,} characters; left out to save room, call again if needed]"
+    size = f"{failed}{lines:,} lines, {len(result.text):,} characters"
+    return f"[{name} {what}: {size}; left out to save room, call again if needed]"
 
 
 def _with_parts(row: Row, parts: tuple[Part, ...]) -> Row:

@@ -16,8 +16,8 @@ STUB = "[folded into the summary below]"
 
 class Row(msgspec.Struct, frozen=True):
     """A message in a context. `tokens` is its raw estimate; `row_id` the store's id, None for a row that compaction
-    made and the store has not yet. Kinds: said (by anyone), summary (the marker), stub (of a folded exchange or an older
-    marker), restated (the running request again, behind a summary that cut its turn)."""
+    made and the store has not yet. Kinds: said (by anyone), summary (the marker), stub (of a folded exchange or an
+    older marker), restated (the running request again, behind a summary that cut its turn)."""
 
     message: Message
     tokens: int

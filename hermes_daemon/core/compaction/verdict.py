@@ -11,7 +11,8 @@ Fault: TypeAlias = Literal["empty", "cut_off", "refusal", "echo", "too_long", "u
 
 _REFUSAL = re.compile(
     r"(?i)\b(?:i(?:['’]m| am)? (?:sorry|unable|not able)|i (?:can(?:not|['’]t)|won['’]t|must decline)|as an ai\b|"
-    r"(?:je ne peux pas|ich kann (?:das|dabei|dir|ihnen)?\s?(?:leider )?nicht|no puedo ayudar)|抱歉|对不起|无法(?:提供|协助))"
+    r"(?:je ne peux pas|ich kann (?:das|dabei|dir|ihnen)?\s?(?:leider )?nicht|no puedo ayudar)|"
+    r"抱歉|对不起|无法(?:提供|协助))"
 )
 _REFUSAL_CHARS = 600
 _ECHO_SHARE = 0.7
