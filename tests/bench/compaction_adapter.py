@@ -2,8 +2,8 @@
 
 `python -m tests.bench.compaction_goals` runs everything; for single runs give the bench's run.py
 `--adapter tests.bench.compaction_adapter:Ours` with the repository on PYTHONPATH. Options: `mode` (micro, batch, seed),
-`summaries` (model, extract), and any setting of `compression`. The bench's messages are dictionaries in the form of chat
-completions; beside them stands a `Context` whose rows are kept in step.
+`summaries` (model, extract), and any setting of `compression`. The bench's messages are dictionaries in the form of
+chat completions; beside them stands a `Context` whose rows are kept in step.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ class Ours:
         return saved.messages
 
     def stats(self) -> dict[str, int]:
-        return self.outcomes
+        memory = self.context.memory or Memory()
+        cut = sum("characters left out ..." in text for text in memory.users)
+        return {**self.outcomes, "users_behind_a_pointer": memory.users_left_out + cut}
 
     def close(self) -> None:
         """Nothing is held open."""

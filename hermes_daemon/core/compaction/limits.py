@@ -10,7 +10,7 @@ from hermes_daemon.core.window import input_room
 LARGE_WINDOW = 512_000
 SMALL_WINDOW_SHARE = 0.75
 LEAST_MARKER, MARKER_SHARE, MARKER_GROWTH = 4_000, 0.03, 15
-INDEX_SHARE, LEAST_INDEX = 0.7, 2_800
+INDEX_SHARE, LEAST_INDEX, MOST_INDEX = 0.7, 2_800, 6_000
 RECLAIM_CEILING, RECLAIM_SHARE = 12_000, 0.09
 SEED_SUMMARY = 1_500
 
@@ -46,9 +46,10 @@ class Limits(msgspec.Struct, frozen=True):
 
     def index(self, folded_tokens: int) -> int:
         """Most tokens of the identifiers beside it."""
-        return (
-            0 if self.seed else max(min(LEAST_INDEX, self.window // 40), int(self.marker(folded_tokens) * INDEX_SHARE))
-        )
+        if self.seed:
+            return 0
+        share = int(self.marker(folded_tokens) * INDEX_SHARE)
+        return min(max(min(LEAST_INDEX, self.window // 40), share), MOST_INDEX)
 
     @property
     def users(self) -> int:

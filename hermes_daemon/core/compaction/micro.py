@@ -1,8 +1,8 @@
 """Micro passes: after a turn the oldest finished exchanges give way to a summary, user rows stay where they are.
 
 By default a pass waits until it gives back enough to be worth a broken prompt cache (`Limits.gate`) and then absorbs
-all of it in one request; an older marker becomes a line of text in its place. In seed mode it is one exchange a turn and
-older markers go.
+all of it in one request; an older marker becomes a line of text in its place. In seed mode it is one exchange a turn
+and older markers go.
 """
 
 from __future__ import annotations
