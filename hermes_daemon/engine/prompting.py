@@ -12,6 +12,7 @@ from hermes_daemon.core import window
 from hermes_daemon.core.ports import ModelInfo, Request, ToolSpec
 from hermes_daemon.core.prompt import Prompt
 from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.passage import Corrected, Passage
 from hermes_daemon.engine.uploads import with_images
 from hermes_protocol.content import Message
 from hermes_protocol.events import Notice
@@ -20,19 +21,20 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.runner import Runner
 
 
-async def prompt(runner: Runner, model: ModelInfo, history: tuple[Message, ...]) -> Prompt:
+async def prompt(runner: Runner, points: Passage, model: ModelInfo, history: tuple[Message, ...]) -> Prompt:
     """messages, context_blocks, prompt. The tools stay what the session has, whatever middleware says."""
     session = runner.session
-    messages = await runner.fold("messages", history)
+    messages = await points.fold("messages", history)
     date = session.parts.clock.now()[:10]
     blocks = prompts.blocks(session.row.cwd, date, session.parts.settings().agent.system_prompt)
     blocks += tuple(prompts.Block("plugin", text) for text in session.sections)
-    composed = prompts.compose(model, await runner.fold("context_blocks", blocks), messages, _tools(runner, model))
-    changed = await runner.fold("prompt", composed)
-    return composed if changed is composed else msgspec.structs.replace(changed, tools=composed.tools)
+    composed = prompts.compose(model, await points.fold("context_blocks", blocks), messages, _tools(runner, model))
+    return await points.fold(
+        "prompt", composed, lambda before, after: msgspec.structs.replace(after, tools=before.tools)
+    )
 
 
-async def request(runner: Runner, model: ModelInfo, prompt: Prompt) -> Request:
+async def request(runner: Runner, points: Passage, model: ModelInfo, prompt: Prompt) -> Request:
     """The request that fits the window, and llm_request. Middleware may narrow the tools, not add any."""
     session = runner.session
     settings = session.parts.settings().model
@@ -46,11 +48,18 @@ async def request(runner: Runner, model: ModelInfo, prompt: Prompt) -> Request:
         thinking=runner.thinking or session.row.options.thinking or settings.thinking,
         session_id=session.session_id,
     )
-    changed = await runner.fold("llm_request", made)
-    if changed is made:
-        return made
-    allowed = {tool.name for tool in made.tools}
-    return msgspec.structs.replace(changed, tools=tuple(tool for tool in changed.tools if tool.name in allowed))
+    if points.has("llm_request"):
+        points.original = made
+    return await points.fold("llm_request", made, lambda before, after: narrowed(made, after))
+
+
+def narrowed(made: Request, changed: Request) -> Request | Corrected:
+    """`changed` without the tools that `made` did not have."""
+    active = {tool.name for tool in made.tools}
+    tools = tuple(tool for tool in changed.tools if tool.name in active)
+    if len(tools) == len(changed.tools):
+        return changed
+    return Corrected(msgspec.structs.replace(changed, tools=tools), "tool_added_rejected")
 
 
 def _tools(runner: Runner, model: ModelInfo) -> tuple[ToolSpec, ...]:
@@ -70,7 +79,8 @@ async def _fitted(runner: Runner, model: ModelInfo, prompt: Prompt, max_output: 
         return prompt
     cuts = set(laws.cut_points(prompt.messages)[:-1])
     for cut, message in enumerate(prompt.messages):
-        if cut in cuts and message.role == "user" and calibration.tokens(fixed + left) <= room:
+        asked = message.role == "user" and not laws.is_context(prompt.messages, cut)
+        if cut in cuts and asked and calibration.tokens(fixed + left) <= room:
             text = f"The conversation is longer than {model.id} can read; its first {cut} messages were left out."
             await session.feed.post([Draft(Notice("warning", text, "context.trimmed"), runner.turn_id)])
             return msgspec.structs.replace(prompt, messages=prompt.messages[cut:])

@@ -1,6 +1,6 @@
 """The goals of compaction, measured with the handed bench over real sessions, as a Markdown table.
 
-python -m tests.bench.compaction_goals [--split dev] [--bench FOLDER]    (about a minute)
+python -m tests.bench.compaction_goals [--split dev] [--bench FOLDER]    (some three minutes)
 """
 
 from __future__ import annotations
