@@ -60,14 +60,8 @@ async def serve(
     whoever started us for the next daemon. `passed`: the listener is theirs, and the next connection to it does that.
     """
     identity = _identity(address.home, (f"unix:{address.socket_path}",))
-<<<<<<< HEAD
-    daemon = Daemon(
-        identity, functools.partial(open_engine, address), lambda: withdraw(), tell_supervisor=tell_supervisor
-    )
-=======
     opening_engine = functools.partial(open_engine, address)
     daemon = Daemon(identity, opening_engine, lambda: withdraw(), tell_supervisor=tell_supervisor)
->>>>>>> main
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener, **_kept(loop))
     network: Listening | None = None
