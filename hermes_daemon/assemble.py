@@ -208,10 +208,12 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.middleware.faults import Faults
     from hermes_daemon.middleware.registry import Registry
     from hermes_daemon.providers.catalog import Catalog
+    from hermes_daemon.providers.web import Web
     from hermes_daemon.server.engine_room import NO_SESSION, EngineRoom
     from hermes_daemon.server.guests import Guests
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
+    from hermes_daemon.store.plugin_database import open_database
     from hermes_daemon.telemetry.outlet import Outlet
     from hermes_daemon.tools.builtin import builtin_tools
     from hermes_daemon.tools.terminal.processes import reap
@@ -221,6 +223,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     children = SessionProcesses(store, NO_SESSION)
     catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
     redaction = Redaction()
+    web = Web(asyncio.get_running_loop())
     guests = Guests(
         registry,
         builtin_tools(address.home),
@@ -232,6 +235,8 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         set_config=configuration.set,
         environment=os.environ,
         profile=os.environ.get("HERMES_PROFILE", ""),
+        http=web,
+        database=open_database,
     )
     outlet = Outlet(telemetry, daemon.identity.version)
     parts = Parts(
@@ -285,6 +290,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     async def close() -> None:
         tidying.cancel()
         await guests.close()
+        await web.close()
         await catalog.close()
         await store.close()
         await asyncio.to_thread(outlet.close)

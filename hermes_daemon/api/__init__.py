@@ -13,12 +13,21 @@ from hermes_daemon.core.cards import card_of
 from hermes_daemon.core.ports import (
     Answered,
     Ask,
+    Database,
+    FrictionOutcome,
+    FrictionSink,
+    GateFriction,
     Host,
+    Http,
+    HttpReply,
+    LoadedPlugin,
     ModelInfo,
     Refused,
     Rejected,
     Reply,
     Request,
+    Rows,
+    StorageError,
     ToolCard,
     ToolContext,
     ToolOutcome,
@@ -60,6 +69,7 @@ from hermes_daemon.plugins.context import PluginContext
 from hermes_daemon.plugins.manifest import Manifest
 from hermes_daemon.plugins.state import PluginState
 from hermes_protocol.content import Message, ReasoningPart, TextPart, ToolCall, ToolResult, Usage
+from hermes_protocol.methods import DoctorRow
 
 API_VERSION = 1
 """What `api_version` of a manifest names. It changes only with something that old plugins would break on."""
@@ -77,12 +87,20 @@ __all__ = [
     "AuxiliaryCall",
     "Command",
     "Compacted",
+    "Database",
     "Directive",
+    "DoctorRow",
     "Draft",
     "ExecutionBlocked",
+    "FrictionOutcome",
+    "FrictionSink",
+    "GateFriction",
     "Handle",
     "Host",
+    "Http",
+    "HttpReply",
     "HumanInput",
+    "LoadedPlugin",
     "Manifest",
     "Message",
     "ModelInfo",
@@ -99,8 +117,10 @@ __all__ = [
     "Reply",
     "Request",
     "Retry",
+    "Rows",
     "SessionPhase",
     "SessionReset",
+    "StorageError",
     "StreamPart",
     "SubagentPhase",
     "TerminalOutput",

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from hermes_daemon.core.ports import Answered, Ask, Refused, Request, Tool, ToolOutcome, ToolSpec
+from hermes_daemon.core.ports import Answered, Ask, Http, Refused, Request, Tool, ToolOutcome, ToolSpec
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.middleware.directives import Decision
 from hermes_daemon.middleware.payloads import Operation, PointContext, Question, ToolDone
@@ -37,6 +37,7 @@ from hermes_daemon.plugins.discovery import read_folder
 from hermes_daemon.plugins.estate import Estate
 from hermes_daemon.plugins.requirements import unmet
 from hermes_daemon.plugins.state import PluginState
+from hermes_daemon.store.plugin_database import open_database
 from hermes_protocol.content import Message, TextPart
 
 __all__ = [
@@ -97,7 +98,7 @@ class Installed:
     """A plugin that is loaded. `ctx` is what its `register` was given, `host` what it asked of the engine, `written`
     the settings it wrote, as (dotted path, value)."""
 
-    def __init__(self, secrets: Mapping[str, str], state_folder: str) -> None:
+    def __init__(self, secrets: Mapping[str, str], state_folder: str, http: Http | None = None) -> None:
         self.registry = Registry()
         self.written: list[tuple[str, Any]] = []
         self.host = RecordedHost(lambda: self.estate)
@@ -108,6 +109,8 @@ class Installed:
             secret=dict(secrets).get,
             redact=str,
             set_config=lambda path, value: self.written.append((path, value)),
+            http=http,
+            database=open_database,
         )
         self.ctx: PluginContext
         self._runner = asyncio.Runner()
@@ -238,14 +241,16 @@ def install(
     secrets: Mapping[str, str] = NOTHING,
     capabilities: Sequence[str] = (),
     services: Mapping[str, Any] = NOTHING,
+    http: Http | None = None,
 ) -> Iterator[Installed]:
     """The plugin in `folder`, loaded until the end of the block. PluginFailed when it cannot be loaded.
 
     `settings` are checked against its manifest, `secrets` are what it finds under environment names, `capabilities`
-    what the user granted, `services` what other plugins would offer. Its state goes into a folder that is removed.
+    what the user granted, `services` what other plugins would offer, `http` what `ctx.http()` gives. Its state goes
+    into a folder that is removed.
     """
     with tempfile.TemporaryDirectory(prefix="hermes-plugin-") as state:
-        installed = Installed(secrets, state)
+        installed = Installed(secrets, os.path.join(state, "plugin-data"), http)
         for name, service in services.items():
             installed.estate.services.offer(name, service, "test")
         try:

@@ -6,7 +6,7 @@ Implemented by providers, tools, store, server and config; joined in `assemble`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from hermes_daemon.core.telemetry import Level, Measured, Series, Told
 from hermes_protocol.content import By, Message, Usage
 from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
 from hermes_protocol.methods import ModelRow, SearchHit
+
+T = TypeVar("T")
 
 # --- errors every room may raise --------------------------------------------------------------------------------------
 
@@ -441,6 +443,67 @@ class Host(Protocol):
         ...
 
 
+class HttpReply(msgspec.Struct, frozen=True):
+    """The answer of a server, whatever its status. Header names are lower case. `cut`: the body was longer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cut: bool = False
+
+
+class Http(Protocol):
+    """HTTP for guests: one exchange, no cookies, no redirects followed."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float = 30.0,
+        connect_timeout_s: float | None = None,
+        max_bytes: int = 8_388_608,
+    ) -> HttpReply:
+        """The answer. `timeout_s` is for the whole exchange; of the body at most `max_bytes` are read.
+
+        Raises Unavailable when there is no whole answer, Rejected for an address or header that cannot be sent; neither
+        says more of the address than its host. May be awaited in any event loop of the process.
+        """
+        ...
+
+
+FrictionOutcome: TypeAlias = Literal["filed", "quota", "disabled", "no_sink", "failed"]
+
+
+class GateFriction(msgspec.Struct, frozen=True):
+    """A gate of a plugin stood in the way of work. `source` is the plugin, `kind` what happened (repeated_hold,
+    budget_exhausted …), `identity` tells the same obstacle again from another one, `detail` is for people."""
+
+    source: str
+    kind: str
+    identity: str
+    detail: str = ""
+
+
+class FrictionSink(Protocol):
+    """The service `papercuts.friction`; with the plugin off there is none, and the producer counts that itself."""
+
+    async def report(self, friction: GateFriction) -> FrictionOutcome:
+        """File it as a papercut, within the day's quota, and say what became of it. Never raises."""
+        ...
+
+
+class LoadedPlugin(msgspec.Struct, frozen=True):
+    """A plugin as this process runs it. `path` is its folder, or the module's file of one from a package; `digest` is
+    of its source when it was loaded."""
+
+    id: str
+    path: str
+    digest: str
+
+
 # --- storage ----------------------------------------------------------------------------------------------------------
 
 
@@ -561,3 +624,39 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Rows(Protocol):
+    """The tables of a plugin within one transaction. Errors are StorageError."""
+
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> int:
+        """Run one statement; how many rows it changed."""
+        ...
+
+    def query(self, sql: str, params: Sequence[Any] = ()) -> tuple[dict[str, Any], ...]:
+        """The rows a statement gives, each by column name."""
+        ...
+
+
+class Database(Protocol):
+    """A database file of one plugin. Nothing is made or opened before the first use; use it from any thread.
+
+    StorageError where it cannot be opened, stays locked by another process for 20 s, or a statement does not fit.
+    """
+
+    async def run(self, work: Callable[[Rows], T]) -> T:
+        """`work` in a thread, in one transaction that has the write lock from its beginning: all of it or, when it
+        raises, nothing. A cancelled wait does not take it back."""
+        ...
+
+    async def execute(self, sql: str, params: Sequence[Any] = ()) -> int:
+        """One statement as a transaction."""
+        ...
+
+    async def query(self, sql: str, params: Sequence[Any] = ()) -> tuple[dict[str, Any], ...]:
+        """Rows, without waiting for writers."""
+        ...
+
+    def close(self) -> None:
+        """Close the file; a later use opens it again."""
+        ...

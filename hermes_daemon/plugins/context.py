@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
-from hermes_daemon.core.ports import Host, Refused, ToolCard, ToolOutcome
+from hermes_daemon.core.ports import Database, Host, Http, LoadedPlugin, Refused, ToolCard, ToolOutcome
 from hermes_daemon.middleware.points import OnError, find
 from hermes_daemon.middleware.registry import Handle
 from hermes_daemon.plugins.estate import CommandRow, Estate
-from hermes_daemon.plugins.manifest import Manifest
+from hermes_daemon.plugins.manifest import NAME, Manifest
+from hermes_daemon.plugins.source import digest
 from hermes_daemon.plugins.state import PluginState
 from hermes_daemon.plugins.tool import PluginTool
+from hermes_protocol.methods import DoctorRow
 
 SECTION_CHARS = 4000
 SECTIONS_CHARS = 8000
@@ -92,6 +95,53 @@ class PluginContext:
     def redact(self, text: str) -> str:
         """`text` without secrets."""
         return self._estate.redact(text)
+
+    def http(self) -> Http:
+        """HTTP without a client of your own. Refused where there is none (tests that gave none)."""
+        if self._estate.http is None:
+            raise Refused(f"{self.plugin_id} asks for HTTP, and there is none here")
+        return self._estate.http
+
+    # --- files and tables ---
+
+    @property
+    def home(self) -> str:
+        """The folder that holds config.yaml, plugins and plugin-data of this profile."""
+        return os.path.dirname(os.path.dirname(self.data_folder))
+
+    @property
+    def data_folder(self) -> str:
+        """The folder for the plugin's own files, home/plugin-data/<id>. It may have to be made."""
+        return self.state.folder
+
+    def database(self, name: str, migrations: Sequence[str]) -> Database:
+        """The plugin's tables in plugin-data/<id>/<name>.db, closed with the plugin. Nothing is opened before its
+        first use. `migrations` are scripts of SQL, applied once each in order: append, never edit a released one.
+
+        Refused for a name that is none, and where this host keeps no databases.
+        """
+        if not NAME.match(name):
+            raise Refused(f"a database's name must match {NAME.pattern}, got {name!r}")
+        if self._estate.database is None:
+            raise Refused("this host keeps no databases for plugins")
+        database = self._estate.database(os.path.join(self.data_folder, f"{name}.db"), tuple(migrations))
+        if not self._closed:
+            self._undo.append(database.close)
+        return database
+
+    # --- the other plugins ---
+
+    def findings(self) -> tuple[DoctorRow, ...]:
+        """What the host finds about all plugins: checks links, settings and load. It looks at the disk."""
+        return self._estate.findings()
+
+    def loaded_plugins(self) -> tuple[LoadedPlugin, ...]:
+        """The plugins this process runs."""
+        return self._estate.running()
+
+    def source_digest(self, path: str) -> str:
+        """The digest of a plugin's source on the disk now, "" when there is none; see LoadedPlugin."""
+        return digest(path)
 
     # --- what acts ---
 

@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from hermes_daemon.core.ports import Host, Refused, Tool, Tools
+from hermes_daemon.core.ports import Database, Host, Http, LoadedPlugin, Refused, Tool, Tools
 from hermes_daemon.middleware.registry import Registry
 from hermes_daemon.middleware.workers import Workers
 from hermes_daemon.plugins.bus import Bus
 from hermes_daemon.plugins.services import Services
 from hermes_daemon.plugins.tool import PluginTool
+from hermes_protocol.methods import DoctorRow
 
 SECTIONS_CHARS = 8000
 
@@ -47,6 +48,8 @@ class Estate:
         set_config: Callable[[str, Any], object],
         profile: str = "",
         hook_seconds: Callable[[], float] = lambda: 30.0,
+        http: Http | None = None,
+        database: Callable[[str, Sequence[str]], Database] | None = None,
     ) -> None:
         self.middleware = middleware
         self.workers: Workers = middleware.workers
@@ -55,7 +58,11 @@ class Estate:
         self.host, self.secret, self.redact, self.set_config = host, secret, redact, set_config
         self.profile = profile
         self.hook_seconds = hook_seconds
+        self.http = http
         self.loaded: set[str] = set()
+        self.database = database
+        self.findings: Callable[[], tuple[DoctorRow, ...]] = lambda: ()
+        self.running: Callable[[], tuple[LoadedPlugin, ...]] = lambda: ()
         self.sections: dict[str, tuple[str | Callable[[], str], int]] = {}
         self.slots: dict[str, tuple[str, Any]] = {}
         self._changing = threading.Lock()

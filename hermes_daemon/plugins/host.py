@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from hermes_daemon.core.ports import Refused
+from hermes_daemon.core.ports import LoadedPlugin, Refused
 from hermes_daemon.core.settings import PluginEntry, PluginsSettings
-from hermes_daemon.plugins import loading
+from hermes_daemon.plugins import findings, loading, source
 from hermes_daemon.plugins.config_schema import Problem, checked, schema_faults
 from hermes_daemon.plugins.context import PluginContext
 from hermes_daemon.plugins.discovery import Found, discover
@@ -22,6 +22,7 @@ from hermes_daemon.plugins.manifest import Manifest
 from hermes_daemon.plugins.order import load_order
 from hermes_daemon.plugins.requirements import unmet
 from hermes_daemon.plugins.state import PluginState
+from hermes_protocol.methods import DoctorRow
 
 log = logging.getLogger(__name__)
 State: TypeAlias = Literal["loaded", "disabled", "enabled", "failed", "retired"]
@@ -75,7 +76,9 @@ class Plugins:
         self._twins: list[Found] = []
         self._faults: dict[str, str] = {}
         self._problems: dict[str, tuple[Problem, ...]] = {}
+        self._digests: dict[str, str] = {}
         self._abandoned = 0
+        estate.findings, estate.running = self.findings, self.running
         self._changing = asyncio.Lock()
 
     # --- coming and going ---
@@ -174,6 +177,7 @@ class Plugins:
             return
         self._contexts[id], self._running[id] = ctx, found
         self.estate.loaded.add(id)
+        self.estate.bus.emit("hermes:plugin_registered", {"plugin_id": id}, owner="")
         log.info("plugin %s %s loaded", id, found.manifest.version)
 
     async def _registered(self, found: Found, ctx: PluginContext) -> None:
@@ -181,9 +185,14 @@ class Plugins:
         if self._abandoned >= MOST_ABANDONED:
             raise Refused(f"{self._abandoned} plugins that took too long are still loading; restart the daemon")
         seconds = self._settings().load_timeout_seconds
+
+        def registered() -> object:
+            self._digests[found.id] = source.digest(source.place(found))  # before the import
+            return loading.import_register(found)(ctx)
+
         try:
             async with asyncio.timeout(seconds):
-                result = await self.estate.workers.run(lambda: loading.import_register(found)(ctx), self._given_up)
+                result = await self.estate.workers.run(registered, self._given_up)
                 if asyncio.iscoroutine(result):
                     await result
         except TimeoutError:
@@ -199,6 +208,7 @@ class Plugins:
             log.warning("plugin %s: unloading: %s", id, fault)
         loading.forget(id)
         self._problems.pop(id, None)
+        self.estate.bus.emit("hermes:plugin_unregistered", {"plugin_id": id}, owner="")
 
     # --- what there is ---
 
@@ -271,6 +281,15 @@ class Plugins:
         if not self._found:
             self._look()
         return self._found.get(id)
+
+    def findings(self) -> tuple[DoctorRow, ...]:
+        """Findings about the plugins as they lie on the disk and stand in the settings now."""
+        return findings.rows(discover(*self._places()), self._settings(), dict(self._faults), self.estate.secret)
+
+    def running(self) -> tuple[LoadedPlugin, ...]:
+        """What is loaded, with the digest of its source when it was."""
+        running = dict(self._running)
+        return tuple(LoadedPlugin(id, source.place(each), self._digests.get(id, "")) for id, each in running.items())
 
     def settings_problems(self, id: str) -> tuple[Problem, ...]:
         """What is wrong with the settings of a plugin, also of one that is not loaded."""

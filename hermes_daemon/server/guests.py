@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hermes_daemon.core.ports import Host, Refused, Tools
+from hermes_daemon.core.ports import Database, Host, Http, Refused, Tools
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.engine.host import EngineHost
 from hermes_daemon.middleware.registry import Registry
@@ -40,6 +40,8 @@ class Guests:
         set_config: Callable[[str, Any], object],
         environment: Mapping[str, str],
         profile: str = "",
+        http: Http | None = None,
+        database: Callable[[str, Sequence[str]], Database] | None = None,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -55,7 +57,9 @@ class Guests:
             redact=redact,
             set_config=set_config,
             profile=profile,
+            database=database,
             hook_seconds=lambda: settings().plugins.hook_callback_timeout,
+            http=http,
         )
         self.plugins = Plugins(
             self.estate, lambda: (bundled, home, environment.get("PWD", "") if settings().plugins.project else ""),

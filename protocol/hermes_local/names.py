@@ -18,6 +18,7 @@ METHODS = frozenset(
         "hermes/hook/list",
         "hermes/middleware/list",
         "hermes/models/list",
+        "hermes/plugin/doctor",
         "hermes/plugin/list",
         "hermes/queue/list",
         "hermes/queue/remove",

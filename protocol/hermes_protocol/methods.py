@@ -709,6 +709,24 @@ class PluginListResult(Wire, frozen=True):
     plugins: tuple[PluginRow, ...]
 
 
+class DoctorRow(Wire, frozen=True):
+    """A finding about the plugins. `check`: links, settings, load, seams, stale_import; `plugin` is its id, or "host";
+    `severity`: ok, warn, fail."""
+
+    check: str
+    plugin: str
+    severity: Literal["ok", "warn", "fail"]
+    detail: str = ""
+
+
+class PluginDoctorResult(Wire, frozen=True):
+    """`by` is "plugins-doctor" when that plugin made all checks, "host" when it is not loaded: then seams and
+    stale_import were not looked at."""
+
+    rows: tuple[DoctorRow, ...]
+    by: Literal["plugins-doctor", "host"] = "host"
+
+
 class HookRow(Wire, frozen=True):
     """A shell hook. `allowed` is false until the user has consented to this very command."""
 
@@ -929,6 +947,7 @@ METHODS: dict[str, Method] = {
     "hermes/request/answer": Method(AnswerParams, AnswerResult, "session", True),
     "hermes/tool/list": Method(ToolListParams, ToolListResult),
     "hermes/plugin/list": Method(Empty, PluginListResult),
+    "hermes/plugin/doctor": Method(Empty, PluginDoctorResult),
     "hermes/hook/list": Method(Empty, HookListResult),
     "hermes/hook/allow": Method(HookAllowParams, HookListResult),
     "hermes/command/list": Method(Empty, CommandListResult),

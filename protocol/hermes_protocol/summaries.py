@@ -43,6 +43,7 @@ METHOD_SUMMARIES: dict[str, str] = {
     "hermes/plugin/list": "Plugins that were found, with their state and what they registered.",
     "hermes/hook/list": "Shell hooks that are configured, and whether they may run.",
     "hermes/hook/allow": "Let a shell hook run, or forbid it again.",
+    "hermes/plugin/doctor": "Findings about the plugins: links, settings, load, seams, stale imports.",
     "hermes/command/list": "Commands that plugins bring.",
     "hermes/command/run": "Run a command of a plugin.",
     "hermes/middleware/list": "What is registered at which point of a turn, in order.",

@@ -1155,6 +1155,20 @@ export interface PluginSetting {
   choices?: unknown[]; // default []
 }
 
+/** `by` is "plugins-doctor" when that plugin made all checks, "host" when it is not loaded: then seams and stale_import were not looked at. */
+export interface PluginDoctorResult {
+  rows: DoctorRow[];
+  by?: "host" | "plugins-doctor"; // default "host"
+}
+
+/** A finding about the plugins. `check`: links, settings, load, seams, stale_import; `plugin` is its id, or "host"; `severity`: ok, warn, fail. */
+export interface DoctorRow {
+  check: string;
+  plugin: string;
+  severity: "fail" | "ok" | "warn";
+  detail?: string; // default ""
+}
+
 export interface HookListResult {
   hooks: HookRow[];
   problems?: string[]; // default []
@@ -1390,6 +1404,7 @@ export interface Methods {
   "hermes/request/answer": { params: AnswerParams; result: AnswerResult };
   "hermes/tool/list": { params: ToolListParams; result: ToolListResult };
   "hermes/plugin/list": { params: Empty; result: PluginListResult };
+  "hermes/plugin/doctor": { params: Empty; result: PluginDoctorResult };
   "hermes/hook/list": { params: Empty; result: HookListResult };
   "hermes/hook/allow": { params: HookAllowParams; result: HookListResult };
   "hermes/command/list": { params: Empty; result: CommandListResult };

@@ -23,6 +23,7 @@
     "hermes/hook/list"
     "hermes/middleware/list"
     "hermes/models/list"
+    "hermes/plugin/doctor"
     "hermes/plugin/list"
     "hermes/queue/list"
     "hermes/queue/remove"

@@ -18,6 +18,7 @@ return {
     ["hermes/hook/list"] = true,
     ["hermes/middleware/list"] = true,
     ["hermes/models/list"] = true,
+    ["hermes/plugin/doctor"] = true,
     ["hermes/plugin/list"] = true,
     ["hermes/queue/list"] = true,
     ["hermes/queue/remove"] = true,

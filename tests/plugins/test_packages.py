@@ -53,11 +53,16 @@ def installed(shell: Shell, tmp_path: Path, package: Path) -> None:
     shell.env["PYTHONPATH"] = f"{site}:{shell.env['PYTHONPATH']}"
 
 
+def row_of(id: str, table: str) -> list[str]:
+    """The words of a plugin's line; the shipped plugins have lines as well."""
+    return next(words for line in table.splitlines() if (words := line.split())[0] == id)
+
+
 def test_an_installed_package_is_found_enabled_and_loaded(shell: Shell, tmp_path: Path) -> None:
     manifest = "name: Tiny one\nconfig_schema: {word: {type: string, default: hello}}\n"
     installed(shell, tmp_path, wheel(tmp_path, manifest=manifest))
     with shell:
-        listed = shell.run("plugins").stdout.splitlines()[1].split()
+        listed = row_of("tiny", shell.run("plugins").stdout)
         assert listed == ["tiny", "1.2", "package", "disabled"]
         assert shell.run("plugins", "enable", "tiny").stdout == "tiny is loaded: commands tiny\n"
         assert shell.run("tiny", "you").stdout == "hello you\n"
@@ -70,7 +75,7 @@ def test_an_installed_package_is_found_enabled_and_loaded(shell: Shell, tmp_path
 def test_a_package_without_a_manifest_is_known_by_its_metadata(shell: Shell, tmp_path: Path, entry: str) -> None:
     installed(shell, tmp_path, wheel(tmp_path, entry=entry))
     with shell:
-        assert shell.run("plugins").stdout.splitlines()[1].split() == ["tiny", "1.2", "package", "disabled", "Tiny."]
+        assert row_of("tiny", shell.run("plugins").stdout) == ["tiny", "1.2", "package", "disabled", "Tiny."]
         shell.run("plugins", "enable", "tiny")
         assert shell.run("tiny", "you").stdout == "no manifest you\n"
 

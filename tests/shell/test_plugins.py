@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,16 @@ def ok(shell: Shell, *words: str) -> str:
     done = shell.run(*words)
     assert done.returncode == 0, (words, done.stderr)
     return done.stdout
+
+
+def row_of(id: str, table: str) -> list[str]:
+    """The words of a plugin's line; the shipped plugins have lines as well."""
+    return next(words for line in table.splitlines() if (words := line.split())[0] == id)
+
+
+def own_rows(shell: Shell) -> list[dict[str, Any]]:
+    """What is listed beside the shipped plugins."""
+    return [row for row in json.loads(ok(shell, "plugins", "--json")) if row["source"] != "bundled"]
 
 
 def plugin(shell: Shell, id: str, code: str, manifest: str = "") -> Path:
@@ -65,7 +76,7 @@ def test_enable_and_disable_write_the_configuration_with_its_comments(shell: She
     ok(shell, "plugins", "new", "one")
     config = home(shell) / "config.yaml"
     config.write_text("# mine\nplugins:\n  enabled: []  # none yet\n")
-    assert ok(shell, "plugins", "list").splitlines()[1].split()[:4] == ["one", "0.1.0", "home", "disabled"]
+    assert row_of("one", ok(shell, "plugins", "list"))[:4] == ["one", "0.1.0", "home", "disabled"]
     said = ok(shell, "plugins", "enable", "one")
     assert said == "one is loaded: tools one_calls; points llm_request, post_tool_call\n"
     assert "# mine" in config.read_text()
@@ -209,7 +220,7 @@ def test_safe_mode_is_asked_for_by_a_variable(shell: Shell, variable: str, state
     (home(shell) / "config.yaml").write_text("plugins: {enabled: [one]}\n")
     if variable:
         shell.env[variable] = "1"
-    [row] = json.loads(ok(shell, "plugins", "--json"))
+    [row] = own_rows(shell)
     assert row["state"] == state
 
 
@@ -218,8 +229,8 @@ def test_a_projects_plugins_are_found_when_a_variable_allows_it(shell: Shell) ->
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: local-one\n")
     (folder / "plugin.py").write_text("def register(ctx): pass\n")
-    assert json.loads(ok(shell, "plugins", "--json")) == []
+    assert own_rows(shell) == []
     ok(shell, "daemon", "stop", "--now")
     shell.env |= {"HERMES_ENABLE_PROJECT_PLUGINS": "1", "PWD": str(shell.work)}
-    [row] = json.loads(ok(shell, "plugins", "--json"))
+    [row] = own_rows(shell)
     assert (row["id"], row["source"], row["state"]) == ("local-one", "project", "disabled")

@@ -21,12 +21,14 @@ from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.sessions import Sessions
 from hermes_daemon.middleware.registry import Registry
 from hermes_daemon.providers.scripted import Scripted
+from hermes_daemon.providers.web import Web
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.daemon import Daemon, Identity
 from hermes_daemon.server.engine_room import EngineRoom
 from hermes_daemon.server.entrance import UNIX
 from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native import table
+from hermes_daemon.store.plugin_database import open_database
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_daemon.telemetry.hub import Hub
 from hermes_protocol.methods import METHODS, Method, ModelRow
@@ -281,10 +283,11 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
         path = os.path.join(home, "state.db")
         store = SqliteStore.open(path, configuration.current.database, clock, hub.committed)
         models = ScriptedModels(provider, info)
+        web = Web(asyncio.get_running_loop())
         guests = Guests(
             registry, TestTools(tools), home=home, bundled=os.path.join(home, "bundled"),
             settings=lambda: configuration.current, secret=configuration.secret, redact=str,
-            set_config=configuration.set, environment=os.environ,
+            set_config=configuration.set, environment=os.environ, http=web, database=open_database,
         )  # fmt: skip
         parts = Parts(store, models, guests.estate, clock, lambda: configuration.current, str, registry,
                       {"PATH": os.environ.get("PATH", "")}, fault=lambda: configuration.fault,
@@ -297,6 +300,7 @@ async def live(home: str, *, tools: Sequence[Tool] = (), provider: Provider | No
 
         async def close() -> None:
             await guests.close()
+            await web.close()
             await store.close()
 
         daemon.handlers.update({name: handler for name, (_, handler) in (trials or {}).items()})

@@ -35,6 +35,7 @@ def samples(annotation: Any) -> st.SearchStrategy[Any]:
         float: st.floats(allow_nan=False, allow_infinity=False),
         bool: st.booleans(),
         type(None): st.none(),
+        msgspec.UnsetType: st.nothing(),  # a field that is not there: optional ones are left out as it is
         msgspec.Raw: JSON.map(lambda value: msgspec.Raw(msgspec.json.encode(value))),
         Any: JSON,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from hermes_protocol.methods import (
     HookAllowParams,
     HookListResult,
     HookRow,
+    PluginDoctorResult,
     PluginListResult,
     PluginRow,
 )
@@ -31,6 +33,15 @@ async def plugins(connection: Connection, params: Empty) -> PluginListResult:
     """Every plugin that was found."""
     rows = _guests(connection).plugins.rows()
     return PluginListResult(tuple(msgspec.convert(row, PluginRow, from_attributes=True) for row in rows))
+
+
+async def doctor(connection: Connection, params: Empty) -> PluginDoctorResult:
+    """Findings of the plugin plugins-doctor; without it, what the host itself can tell."""
+    estate = _guests(connection).estate
+    service = estate.services.get("plugins_doctor")
+    if service is None:
+        return PluginDoctorResult(await asyncio.to_thread(estate.findings), "host")
+    return PluginDoctorResult(tuple(await service.rows()), "plugins-doctor")
 
 
 async def hooks(connection: Connection, params: Empty) -> HookListResult:

@@ -44,6 +44,7 @@ HANDLERS: dict[str, Handler] = {
     "hermes/request/answer": turns.answer,
     "hermes/tool/list": daemon.tools,
     "hermes/plugin/list": plugins.plugins,
+    "hermes/plugin/doctor": plugins.doctor,
     "hermes/hook/list": plugins.hooks,
     "hermes/hook/allow": plugins.allow_hook,
     "hermes/command/list": plugins.commands,

@@ -1,0 +1,1 @@
+"""Papercuts: small annoyances, counted."""

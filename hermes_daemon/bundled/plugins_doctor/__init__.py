@@ -1,0 +1,1 @@
+"""A look at the plugins, which changes nothing."""
