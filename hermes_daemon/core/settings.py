@@ -213,7 +213,21 @@ class HookCommand(Section, frozen=True):
 
 
 class CompressionSettings(Section, frozen=True):
+    """When and how conversations are compacted. Sizes are tokens of the model."""
+
     threshold: Share = 0.8
+    threshold_tokens: Positive | None = None
+    tail_tokens: Natural = 0
+    protect_first_n: Natural = 0
+    protect_last_n: Natural = 20
+    proactive_prune_tokens: Natural = 0
+    proactive_prune_min_result_chars: Annotated[int, msgspec.Meta(ge=200)] = 8000
+    proactive_prune_min_reclaim_tokens: Natural = 4096
+    micro_compact: bool = False
+    micro_compact_every_n_turns: Positive = 1
+    micro_compact_min_reclaim_tokens: Natural | Literal["auto"] = "auto"
+    micro_compact_defrag_threshold_tokens: Positive = 2000
+    micro_compact_compat: Literal["", "seed"] = ""
 
 
 class OtelSettings(Section, frozen=True):

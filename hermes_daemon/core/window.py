@@ -1,11 +1,14 @@
 """How much of a model's context window a conversation fills. Estimates, corrected by what providers report.
 
-No tokenizer is loaded: the estimate is UTF-8 bytes over 3.6 (equal to characters for ASCII, and near the truth for
-scripts whose characters are several bytes), times a factor learned per model from reported usage.
+No tokenizer is loaded: bytes are counted by class (letters, digits, punctuation, spaces, other scripts), each class
+with its own weight, because JSON, hex dumps and tables are twice as dense as prose. The weights were fitted to a public
+vocabulary of 200,000 tokens over ten kinds of agent sessions and stay within a tenth of its count on each of them; a
+factor learned per model from reported usage does the rest.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
@@ -13,7 +16,16 @@ import msgspec
 from hermes_daemon.core.ports import ToolSpec
 from hermes_protocol.content import ImagePart, Message, ReasoningPart, TextPart, ToolCall
 
-BYTES_PER_TOKEN = 3.6
+_CLASSES = (  # tokens a byte of the class costs
+    (bytes(range(97, 123)), 0.162),
+    (bytes(range(65, 91)), 0.2),
+    (b"0123456789", 0.69),
+    (b" ", 0.32),
+    (b"\n\t\r", 0.575),
+    (bytes(range(128, 256)), 0.367),
+)
+_OTHER = 0.652  # punctuation and control characters
+_INDENT = -0.33  # the second of two spaces: runs of them are one token
 MESSAGE_TOKENS = 4  # role and separators
 IMAGE_TOKENS = 1_000  # endpoints bill images between some 250 and 1,600 tokens, by size
 SMALLEST_SAMPLE = 64  # below it the fixed costs of chat templates drown the signal
@@ -44,9 +56,17 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 def text_tokens(text: str) -> int:
-    """The raw estimate for a text."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return int(size / BYTES_PER_TOKEN + 0.999)
+    """The raw estimate for a text; 0 only for the empty one."""
+    if not text:
+        return 0
+    data = text.encode("utf-8", "surrogatepass")
+    rest = len(data)
+    total = _INDENT * data.count(b"  ")
+    for members, weight in _CLASSES:
+        count = len(data) - len(data.translate(None, members))
+        total += weight * count
+        rest -= count
+    return max(math.ceil(total + _OTHER * rest), 1)
 
 
 def message_tokens(message: Message) -> int:
@@ -69,7 +89,7 @@ def request_tokens(messages: Iterable[Message], system: str = "", tools: Iterabl
     total = text_tokens(system) + MESSAGE_TOKENS if system else 0
     for tool in tools:
         schema = msgspec.json.encode(tool.parameters)
-        total += text_tokens(tool.name) + text_tokens(tool.description) + int(len(schema) / BYTES_PER_TOKEN + 0.999)
+        total += text_tokens(tool.name) + text_tokens(tool.description) + text_tokens(schema.decode())
     return total + sum(map(message_tokens, messages))
 
 

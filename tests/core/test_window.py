@@ -16,11 +16,22 @@ from hermes_daemon.core.window import (
 from hermes_protocol.content import ImagePart, Message, TextPart, ToolCall, ToolResult
 
 
-def test_ascii_counts_characters_and_other_scripts_count_bytes() -> None:
-    assert text_tokens("x" * 360) == 100
-    assert text_tokens("漢" * 120) == 100
+def test_dense_text_counts_more_than_prose() -> None:
+    prose = "The quick brown fox jumps over the lazy dog again and again. " * 10
+    table = '{"a1":0.0417,"b2":[99,173,20]},' * 20
+    assert 0.18 < text_tokens(prose) / len(prose) < 0.28
+    assert 0.4 < text_tokens(table) / len(table) < 0.7
+    assert text_tokens("漢" * 120) == 133
     assert text_tokens("") == 0
     assert text_tokens("a") == 1
+    assert text_tokens("\ud800") >= 1
+
+
+@given(st.text(), st.text())
+def test_a_text_costs_at_most_its_bytes_and_at_least_one_token(one: str, other: str) -> None:
+    both = one + other
+    assert text_tokens(both) <= len(both.encode("utf-8", "surrogatepass"))
+    assert not both or text_tokens(both) >= 1
 
 
 def test_every_part_of_a_request_counts() -> None:
@@ -30,10 +41,10 @@ def test_every_part_of_a_request_counts() -> None:
         Message("tool", (ToolResult("c", "x" * 36),)),
     ]
     bare = request_tokens(messages)
-    assert IMAGE_TOKENS + 30 < bare < IMAGE_TOKENS + 60
+    assert IMAGE_TOKENS + 20 < bare < IMAGE_TOKENS + 60
     assert bare == sum(map(message_tokens, messages))
     tools = [ToolSpec("t", "d" * 360, {"type": "object"})]
-    assert request_tokens(messages, "s" * 360, tools) > bare + 200
+    assert request_tokens(messages, "s" * 360, tools) > bare + 110
 
 
 def test_the_first_report_sets_the_factor_and_later_ones_move_it() -> None:

@@ -48,7 +48,7 @@ def test_words_are_as_many_deltas_and_counted_as_tokens() -> None:
         assert len(chunks) == 201
         assert chunks[:2] == [TextDelta("word0"), TextDelta(" word1")]
         assert last(chunks).message.text.endswith(" word199")
-        assert last(chunks).usage == Usage(8, 200)
+        assert last(chunks).usage == Usage(6, 200)
     assert len(ask(provider, "words?n=0")) == 1
 
 
