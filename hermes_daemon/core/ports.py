@@ -26,7 +26,7 @@ from hermes_daemon.core.settings import Settings
 from hermes_daemon.core.telemetry import Level, Measured, Series, Told
 from hermes_protocol.content import By, Message, Usage
 from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
-from hermes_protocol.methods import ModelRow, SearchHit
+from hermes_protocol.methods import ModelRow, SearchHit, SpentRow
 
 # --- errors every room may raise --------------------------------------------------------------------------------------
 
@@ -534,6 +534,10 @@ class Store(Protocol):
 
     def usage(self, session_id: str | None) -> tuple[Usage, int]:
         """Tokens and the number of turns, of a session or of all."""
+        ...
+
+    def spent(self, session_id: str | None, by: Literal["model", "task"]) -> tuple[SpentRow, ...]:
+        """The same for each model or task, the most tokens first."""
         ...
 
     @property

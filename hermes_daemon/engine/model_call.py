@@ -278,11 +278,11 @@ class ModelCall:
     def _account(self, model: ModelInfo, request: Request, usage: Usage | None) -> None:
         runner = self._runner
         runner.rounds = TurnCount(runner.rounds.model + 1, runner.rounds.deterministic)
+        runner.spending.add(runner, model.id, self._round, usage)
         if usage is None:
             return
         self._usage = usage
-        runner.usage = runner.usage + usage
-        read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        read = usage.input_tokens  # those of the cache are among them
         sizes = sum(self._session.estimates.size_of(message) for message in request.messages)
         estimated = sizes + window.request_tokens((), request.system, request.tools)
         self._session.estimates.calibrate(model.id, estimated, read)

@@ -23,6 +23,7 @@ from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.meter import Meter
 from hermes_daemon.engine.model_call import ModelCall
 from hermes_daemon.engine.shown import without_secrets
+from hermes_daemon.engine.spending import Spending
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.styles import decide, observe, transform
@@ -68,7 +69,7 @@ class Runner:
         self.options = options
         self.meter = Meter(session.parts.clock, queued_s)
         self.depth = depth
-        self.usage = Usage()
+        self.spending = Spending()
         self.rounds = TurnCount()
         self.model_id = session.model
         self.occupancy: float | None = None
@@ -110,6 +111,11 @@ class Runner:
         """The queue was cleared, with the steering that no model call has taken yet."""
         self.dropped += texts
         self._steers.clear()
+
+    @property
+    def usage(self) -> Usage:
+        """What its model calls used so far."""
+        return self.spending.total
 
     @property
     def over(self) -> bool:
@@ -360,7 +366,12 @@ class Runner:
             rounds=self.turn.round,
             usage=self.usage,
         )
-        ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
+        ops += [
+            *self._blobs,
+            *requeue_ops,
+            PutTurn(row=row),
+            PutSession(row=session.add_usage(self.usage, self.occupancy)),
+        ]
         updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
         if end.error is not None:
             log.warning("turn %s of %s %s: %s", self.turn_id, session.session_id, end.status, end.error.message)
@@ -380,7 +391,7 @@ class Runner:
         return self.completed(items)
 
     def keep(self, blob: Op) -> None:
-        """Write this blob with the next record."""
+        """Write this, a blob or what a model call used, with the next record."""
         self._blobs.append(blob)
 
     def active_tools(self) -> list[Tool]:

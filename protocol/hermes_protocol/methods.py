@@ -828,9 +828,21 @@ class UsageParams(Wire, frozen=True):
     session_id: str | None = None
 
 
+class SpentRow(Wire, frozen=True):
+    """What `calls` model calls used together. `name` is a model's id, or a task: main, compression, title, judge."""
+
+    name: str
+    calls: int
+    usage: Usage
+
+
 class UsageResult(Wire, frozen=True):
+    """The sum, and the same by model and by task, the most tokens first."""
+
     usage: Usage
     turns: int
+    by_model: tuple[SpentRow, ...] = ()
+    by_task: tuple[SpentRow, ...] = ()
 
 
 class CancelParams(Wire, frozen=True):

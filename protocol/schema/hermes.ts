@@ -92,7 +92,7 @@ export interface SessionSummary {
   snippet?: string | null;
 }
 
-/** Tokens of one round or the sum over a turn or session; `cost` in US dollars when a price is known. */
+/** Tokens of one round or the sum over a turn or session. `input_tokens` counts all that was read, those read from or written to a cache among them. `cost` is in US dollars and absent when no price is known; with `cost_partial` it is only what is known of it. */
 export interface Usage {
   inputTokens?: number; // default 0
   outputTokens?: number; // default 0
@@ -100,6 +100,7 @@ export interface Usage {
   cacheWriteTokens?: number; // default 0
   reasoningTokens?: number; // default 0
   cost?: number | null;
+  costPartial?: boolean; // default false
 }
 
 export interface SessionUpdated {
@@ -1233,9 +1234,19 @@ export interface UsageParams {
   sessionId?: string | null;
 }
 
+/** The sum, and the same by model and by task, the most tokens first. */
 export interface UsageResult {
   usage: Usage;
   turns: number;
+  byModel?: SpentRow[]; // default []
+  byTask?: SpentRow[]; // default []
+}
+
+/** What `calls` model calls used together. `name` is a model's id, or a task: main, compression, title, judge. */
+export interface SpentRow {
+  name: string;
+  calls: number;
+  usage: Usage;
 }
 
 export interface ConfigGetParams {
