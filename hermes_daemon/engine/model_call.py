@@ -29,6 +29,7 @@ from hermes_daemon.core.records import DropItem
 from hermes_daemon.core.retry import RetryPlan, next_attempt
 from hermes_daemon.core.telemetry import ModelCalled
 from hermes_daemon.engine import prompting
+from hermes_daemon.engine.detour import Detour, detour
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
@@ -40,6 +41,7 @@ from hermes_protocol.events import (
     AnyItem,
     Failure,
     ItemDiscarded,
+    Notice,
     Reasoning,
     TurnCount,
     TurnRetrying,
@@ -78,12 +80,14 @@ class ModelCall:
         self._asked_at = 0.0
         self._first_token: float | None = None
         self._usage: Usage | None = None
+        self._cause: ProviderFailure | None = None
 
     async def run(self) -> Fact:
         """ModelReplied or ModelFailed. Cancellation closes the provider's connection."""
         runner, session = self._runner, self._session
         try:
-            provider, model = session.parts.models.resolve(runner.options.model or session.row.options.model)
+            wanted = runner.model or runner.options.model or session.row.options.model
+            provider, model = session.parts.models.resolve(wanted)
             runner.model_id = model.id
             with runner.meter.during("prompt"):
                 prompt = await prompting.prompt(runner, model, self._history)
@@ -93,7 +97,16 @@ class ModelCall:
                 return await self._deterministic(answer)
             with runner.meter.during("prompt"):
                 request = await prompting.request(runner, model, prompt)
-            return await self._measured(provider, model, request)
+            while True:
+                fact = await self._measured(provider, model, request)
+                other = self._cause and detour(runner, model, request, self._cause)
+                if not other:
+                    return fact
+                await self._go_on(other, model)
+                provider, model = session.parts.models.resolve(other.model)
+                with runner.meter.during("prompt"):
+                    prompt = await prompting.prompt(runner, model, self._history)
+                    request = await prompting.request(runner, model, prompt)
         except Refused as refused:
             return ModelFailed(Failure(refused.kind, str(refused)))
         except ExecutionBlocked as veto:
@@ -164,6 +177,7 @@ class ModelCall:
 
     async def _attempts(self, provider: Provider, model: ModelInfo, request: Request) -> Fact:
         attempt = 1
+        self._cause = None
         while True:
             await self._runner.observe("pre_api_request", request)
             try:
@@ -179,6 +193,7 @@ class ModelCall:
                 )
                 plan = await self._runner.fold("retry", plan) if plan is not None else None
                 if plan is None:
+                    self._cause = failure
                     return ModelFailed(self._failure(failure), self.partial())
                 await self._again(failure, plan)
                 attempt = plan.attempt
@@ -213,7 +228,7 @@ class ModelCall:
         """Deltas go to the feed as they come; the last chunk is the reply."""
         meter = self._runner.meter
         self._asked_at, self._first_token = meter.now(), None
-        stream = provider.stream(request)
+        stream, billed = provider.stream(request), False
         try:
             async for chunk in stream:
                 if isinstance(chunk, TextDelta):
@@ -221,8 +236,11 @@ class ModelCall:
                 elif isinstance(chunk, ReasoningDelta):
                     await self._say_reasoning(chunk.text)
                 elif isinstance(chunk, Reply):
+                    billed = True
                     return chunk
         finally:
+            if self._first_token is not None and not billed:  # it broke off in the middle of an answer
+                self._runner.spending.add(self._runner, self._runner.model_id, self._round, None)
             meter.spent["model"] += meter.now() - self._asked_at
             await stream.aclose()  # type: ignore[attr-defined]
         raise ProviderFailure("incomplete", "the stream ended without a reply", provider=provider.name, retryable=True)
@@ -260,7 +278,20 @@ class ModelCall:
         if self._said % YIELD_EVERY == 0:
             await asyncio.sleep(0)  # a stream that never waits must not keep the subscribers waiting
 
-    async def _again(self, failure: ProviderFailure, plan: RetryPlan) -> None:
+    async def _go_on(self, other: Detour, model: ModelInfo) -> None:
+        """Make the rest of the turn's calls by the way that was found."""
+        runner = self._runner
+        assert self._cause is not None
+        runner.room = other.room
+        changed = "" if other.model == model.id else other.model
+        if changed:
+            runner.model = runner.model_id = changed
+        notice = Notice("warning", other.told, "model.fallback" if changed else "context.retried")
+        await self._session.feed.post([Draft(notice, runner.turn_id)])
+        self._retries += 1
+        await self._again(self._cause, RetryPlan(self._retries + 1, 0.0, other.told), changed)
+
+    async def _again(self, failure: ProviderFailure, plan: RetryPlan, model: str = "") -> None:
         """Say that it will be tried again, take back what was shown, and wait."""
         drafts = [
             Draft(ItemDiscarded("the model call is tried again"), self._runner.turn_id, growing.item.item_id)
@@ -271,7 +302,7 @@ class ModelCall:
             DropItem(session_id=self._session.session_id, item_id=draft.item_id) for draft in drafts if draft.item_id
         ]
         self._text = self._reasoning = None
-        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), self._failure(failure))
+        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), self._failure(failure), model)
         await self._session.feed.post([*drafts, Draft(retrying, self._runner.turn_id)], ops)
         await self._session.parts.clock.sleep(plan.delay)
 

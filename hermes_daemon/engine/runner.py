@@ -74,6 +74,10 @@ class Runner:
         self.model_id = session.model
         self.occupancy: float | None = None
         self.thinking: str | None = None
+        self.model: str | None = None
+        self.room: int | None = None
+        self.shortened: set[str] = set()
+        self.failed_models: set[str] = set()
         self.dropped: tuple[str, ...] = ()
         self.forced = False
         self._ending = False

@@ -20,7 +20,7 @@ from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.resolved import Ending
 from hermes_daemon.engine.session import Session, report_failure
-from hermes_daemon.engine.session_row import expect_policy, forked, summary_of
+from hermes_daemon.engine.session_row import expect_effort, expect_policy, forked, summary_of
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import RequestOpened, SessionCreated, SessionDeleted, SessionSummary
@@ -193,6 +193,7 @@ class Sessions:
         model = params.model or params.options.model
         if model is not None:
             self.parts.models.resolve(model)
+        expect_effort(self.parts.models, msgspec.structs.replace(params.options, model=model), "$.options.thinking")
 
     async def fork(self, params: ForkParams) -> CreateResult:
         """A new session with what this one has up to an item. It is durable before this returns.
@@ -296,6 +297,7 @@ class Sessions:
             if (
                 not session.subscribers
                 and not session.busy
+                and not session.beside
                 and not session.admission.queue
                 and not session.mailbox.lock.locked()
             ):

@@ -13,6 +13,7 @@ import msgspec
 
 from hermes_daemon.core.ports import ModelInfo, Processes, Provider, ProviderFailure, Refused
 from hermes_daemon.core.settings import ModelEntry, ProviderSettings, Settings
+from hermes_daemon.providers.efforts import taken_efforts
 from hermes_daemon.providers.http_provider import HttpProvider
 from hermes_daemon.providers.local import Local
 from hermes_daemon.providers.model_cache import Listing, ModelCache
@@ -197,7 +198,7 @@ class Catalog:
             max_output=entry.max_output or self._settings.model.max_output,
             tools=traits.tools is not False,
             vision=traits.vision is True,
-            efforts=traits.efforts,
+            efforts=taken_efforts(settings.format, quirks_of(provider, settings).efforts, traits),
         )
         window = traits.context_length
         return info if window is None else msgspec.structs.replace(info, context_length=window)

@@ -218,10 +218,12 @@ export interface TurnSteerRequeued {
   newTurnId: string;
 }
 
+/** A model call failed and is made again. `model` is set when another model is asked, for the rest of the turn. */
 export interface TurnRetrying {
   attempt: number;
   delayMs: number;
   error: Failure;
+  model?: string; // default ""
 }
 
 /** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. */

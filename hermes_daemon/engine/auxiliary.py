@@ -1,0 +1,166 @@
+"""Models that are asked beside the conversation, one task a call: titles, summaries, judgements.
+
+The task's own model first (`auxiliary.NAME.model`), then, if the settings allow it, the session's. A call passes the
+points of model calls with `aux_task` in their context, and is announced by pre_ and post_auxiliary_call. What it used
+is kept under the task's name and counts for the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hermes_daemon.core.ports import ModelInfo, Provider, ProviderFailure, Refused, Reply, Request
+from hermes_daemon.core.records import AddUsage
+from hermes_daemon.core.retry import next_attempt
+from hermes_daemon.core.settings import AuxiliaryEntry
+from hermes_daemon.middleware.payloads import AuxiliaryCall, PointContext
+from hermes_daemon.middleware.registry import Link
+from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, observe, transform
+from hermes_protocol.content import Usage
+
+if TYPE_CHECKING:
+    from hermes_daemon.engine.session import Session
+
+log = logging.getLogger(__name__)
+
+
+class Unanswered(Exception):
+    """No model gave an answer; the sentence names each that was asked and what went wrong."""
+
+
+async def ask(task: str, request: Request, session: Session, *, turn_id: str = "") -> Reply:
+    """The reply of the first model that gives one. `request.model` is filled in; its tools stay what they are.
+
+    Each model has `auxiliary.NAME.timeout` seconds, repetitions included. Raises Unanswered. Cancelling closes the
+    connection.
+    """
+    entry = session.parts.settings().auxiliary.get(task, AuxiliaryEntry())
+    problems = []
+    for wanted in _candidates(entry, session):
+        try:
+            provider, model = session.parts.models.resolve(wanted)
+            async with asyncio.timeout(entry.timeout):
+                return await _announced(_Call(task, session, turn_id, provider, model), request)
+        except Refused as refused:
+            problems.append(str(refused))
+        except TimeoutError:
+            problems.append(f"{wanted} did not answer within {entry.timeout:g} s (auxiliary.{task}.timeout)")
+        except ProviderFailure as failure:
+            problems.append(failure.message)
+        except (ExecutionBlocked, MiddlewareError) as stopped:
+            problems.append(f"a middleware stopped the call: {stopped}")
+            break  # a veto is meant for every model
+    raise Unanswered(session.parts.redact(f"{task}: {'; '.join(problems)}"))
+
+
+def _candidates(entry: AuxiliaryEntry, session: Session) -> tuple[str, ...]:
+    own = session.model
+    if not entry.model or entry.model == own:
+        return (own,)
+    return (entry.model, own) if entry.fallback else (entry.model,)
+
+
+class _Call(msgspec.Struct, frozen=True):
+    task: str
+    session: Session
+    turn_id: str
+    provider: Provider
+    model: ModelInfo
+
+    @property
+    def context(self) -> PointContext:
+        return PointContext(
+            session_id=self.session.session_id,
+            turn_id=self.turn_id,
+            model=self.model.name,
+            provider=self.model.provider,
+            aux_task=self.task,
+        )
+
+    def report(self, link: Link, error: BaseException) -> None:
+        self.session.parts.faults.report(link, error)
+
+    async def tell(self, point: str, **known: Any) -> None:
+        payload = AuxiliaryCall(self.task, self.model.id, **known)
+        links = self.session.middleware.snapshot(point)
+        await observe(links, payload, self.context, self.report)
+
+
+async def _announced(call: _Call, request: Request) -> Reply:
+    clock = call.session.parts.clock
+    await call.tell("pre_auxiliary_call")
+    began, reply, problem = clock.monotonic(), None, "cancelled"
+    try:
+        reply = await _asked(call, request)
+        problem = ""
+        return reply
+    except (ProviderFailure, ExecutionBlocked, MiddlewareError) as failure:
+        problem = str(failure)
+        raise
+    finally:
+        took = clock.monotonic() - began
+        usage = reply.usage if reply is not None else None
+        told = call.session.parts.redact(problem)
+        await call.tell("post_auxiliary_call", api_duration=took, error_message=told, usage=usage)
+
+
+async def _asked(call: _Call, request: Request) -> Reply:
+    """llm_request, then llm_execution around each attempt, as with the calls of a turn."""
+    links = call.session.middleware.snapshot("llm_request")
+    made = msgspec.structs.replace(request, model=call.model.name, session_id=call.session.session_id)
+    final = await transform(links, made, call.context, call.report)
+    attempt = 1
+    while True:
+        try:
+            execution = call.session.middleware.snapshot("llm_execution")
+            if not execution:
+                reply = await _streamed(call, final)
+            else:
+                reply = await around(execution, final, call.context, lambda asked: _streamed(call, asked), call.report)
+        except ProviderFailure as failure:
+            limits = call.session.parts.settings().agent
+            plan = next_attempt(failure, attempt, limits, visible=False, rand=random.random())  # noqa: S311
+            if plan is None:
+                raise
+            attempt = plan.attempt
+            await call.session.parts.clock.sleep(plan.delay)
+            continue
+        await _account(call, reply.usage)
+        return reply
+
+
+async def _streamed(call: _Call, request: Request) -> Reply:
+    """The reply of one stream; its deltas are for nobody."""
+    begun = False
+    stream = call.provider.stream(request)
+    try:
+        async for chunk in stream:
+            if isinstance(chunk, Reply):
+                begun = False
+                return chunk
+            begun = True
+    finally:
+        if begun:  # it broke off in the middle of an answer, which is billed all the same
+            await _account(call, None)
+        await stream.aclose()  # type: ignore[attr-defined]
+    name = call.provider.name
+    raise ProviderFailure("incomplete", f"{name}: the stream ended without a reply", provider=name, retryable=True)
+
+
+async def _account(call: _Call, usage: Usage | None) -> None:
+    session = call.session
+    row = AddUsage(
+        session_id=session.session_id,
+        model=call.model.id,
+        at=session.parts.clock.now(),
+        usage=usage,
+        task=call.task,
+        turn_id=call.turn_id or None,
+    )
+    owed = () if usage is None else session.owe(usage)
+    await session.parts.store.write(row, *owed, durable=False)
