@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.local_shell import Shell
-from tests.support.recording_endpoint import Endpoint, recording_endpoint, text
+from tests.support.recording_endpoint import Endpoint, error, recording_endpoint, text
 
 KEY = "sk-very-secret-0123456789"
 
@@ -108,3 +108,18 @@ def test_usage_shows_models_tasks_and_what_of_the_cost_is_unknown(shell: Shell, 
     found = json.loads(shell.run("usage", "--json").stdout)
     assert found["usage"]["costPartial"] is True
     assert "cost" not in next(row for row in found["byModel"] if row["name"] == "lab/n")["usage"]
+
+
+def test_a_key_out_of_a_file_is_taken_out_of_what_an_endpoint_repeats(shell: Shell, endpoint: Endpoint) -> None:
+    """It is read with the first call, after the daemon has made its redactor."""
+    path = Path(shell.env["HERMES_HOME"], "lab.key")
+    path.write_text("plain-words-nobody-would-guess")
+    path.chmod(0o600)
+    assert shell.run("config", "set", "providers.lab.api_key_env", f"file:{path}").returncode == 0
+    endpoint.answers = [error(401, {"error": {"message": f"wrong key {path.read_text()}"}})]
+    done = shell.run("chat", "-q", "hello")
+    assert done.returncode == 1
+    assert "wrong key" in done.stderr
+    assert "nobody-would-guess" not in done.stdout + done.stderr
+    path.unlink()
+    assert "nobody-would-guess" not in everything(shell)
