@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 TIDY_SECONDS = 300.0
 COMMITS_SECONDS = 0.05
+EXIT_START_AGAIN = 100
 SESSION_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM")
 
 
@@ -49,15 +50,31 @@ async def serve(
     *,
     ready: Callable[[], None],
     listen: Callable[[ListenSettings], ListenSettings] | None = None,
+    tell_supervisor: Callable[..., None] = lambda *_, **__: None,
+    supervised: bool = False,
+    passed: bool = False,
 ) -> int:
     """Serve the address until stopped; the exit code. `ready` is called when the first connection can be accepted.
 
-    `listen` adds the command line's network listeners to the configured ones.
+    `listen` adds the command line's network listeners to the configured ones. `supervised`: EXIT_START_AGAIN asks
+    whoever started us for the next daemon. `passed`: the listener is theirs, and the next connection to it does that.
     """
     identity = _identity(address.home, (f"unix:{address.socket_path}",))
-    daemon = Daemon(identity, functools.partial(open_engine, address), owner.withdraw)
+    daemon = Daemon(
+        identity, functools.partial(open_engine, address), lambda: withdraw(), tell_supervisor=tell_supervisor
+    )
     loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener)
+    server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener, **_kept(loop))
+    network: Listening | None = None
+
+    def withdraw() -> None:
+        owner.withdraw()
+        owner.note_leaving(state=daemon.state, restart=daemon.restart, until=daemon.leaves_at)
+        if passed:
+            server.close()  # who connects now waits in the supervisor's socket for our successor
+        if network is not None:
+            network.close()  # the successor needs its ports
+
     _on_signals(daemon)
     network = await _network(address, daemon, listen)
     if network is not None:
@@ -72,6 +89,7 @@ async def serve(
         protocol_versions=PROTOCOL_VERSIONS,
     )
     ready()  # whoever waits for it may read from the state file which port was taken
+    tell_supervisor("READY")
     log.info("ready: version %s, pid %d, home %s", identity.version, os.getpid(), identity.home)
     opening = asyncio.create_task(_open_early(daemon))
     try:
@@ -82,7 +100,14 @@ async def serve(
         if network is not None:
             network.close()
         log.info("stopped")
-    return 0
+    again = daemon.restart or daemon.reason == "idle"
+    return EXIT_START_AGAIN if supervised and again and not passed else 0
+
+
+def _kept(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+    """From Python 3.13 on, asyncio removes a unix socket's file when it is closed; the owner does that here."""
+    mends = sys.version_info >= (3, 13) and isinstance(loop, asyncio.SelectorEventLoop)
+    return {"cleanup_socket": False} if mends else {}
 
 
 async def _network(
@@ -115,11 +140,11 @@ def _says(path: str, word: bytes) -> bool:
 
 
 def _on_signals(daemon: Daemon) -> None:
-    """SIGTERM and SIGINT end turns and stop; SIGHUP reads the configuration again."""
+    """SIGTERM and SIGINT end turns and stop, twice at once; SIGHUP reads the configuration again."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: daemon.stop("now", "signal", restart=False))
-    loop.add_signal_handler(signal.SIGHUP, lambda: daemon.room and daemon.room.reload())
+    loop.add_signal_handler(signal.SIGHUP, lambda: daemon.room and daemon.reload())
 
 
 async def _open_early(daemon: Daemon) -> None:
@@ -184,7 +209,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     from hermes_daemon.middleware.faults import Faults
     from hermes_daemon.middleware.registry import Registry
     from hermes_daemon.providers.catalog import Catalog
-    from hermes_daemon.server.engine_room import EngineRoom
+    from hermes_daemon.server.engine_room import NO_SESSION, EngineRoom
     from hermes_daemon.server.guests import Guests
     from hermes_daemon.server.logfile import LogFile
     from hermes_daemon.server.native import table
@@ -194,7 +219,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
 
     table.check(set(daemon.reader_handlers))
     registry = Registry()
-    children = SessionProcesses(store, "local model")
+    children = SessionProcesses(store, NO_SESSION)
 
     def renew_redactor() -> None:
         known = configuration.secret_values() | catalog.secret_values()

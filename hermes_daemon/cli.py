@@ -16,9 +16,11 @@ from hermes_local.arguments import Command, Option, UsageError, parse, spell
 from hermes_local.spawn import EXIT_TRY_AGAIN, EXIT_UNAVAILABLE, DaemonUnavailable
 
 if TYPE_CHECKING:
+    import socket
     from asyncio import AbstractEventLoop
 
     from hermes_daemon.core.settings import ListenSettings
+    from hermes_daemon.server.lifecycle import Owner
     from hermes_local.arguments import Given
 
 PROGRAM = "hermes-daemon"
@@ -38,6 +40,7 @@ COMMANDS = (
             Option("runtime-dir", "the folder of socket, lock and state file", value="DIR"),
             Option("ready-fd", "write one JSON line to this descriptor when ready", value="N", number=True),
             Option("until-fd", "stop when this descriptor reaches its end", value="N", number=True),
+            Option("supervised", "exit with 100 when a supervisor is to start the next one"),
         ),
     ),
     Command(
@@ -61,7 +64,7 @@ ROUTED = {
     "models": "fetch, list and remove models of the embedded provider",
 }
 # The same commands as `hermes daemon …`, for those who look for them here.
-ALIASES = ("start", "stop", "restart", "status", "logs", "reload")
+ALIASES = ("start", "stop", "restart", "status", "logs", "reload", "install", "uninstall")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,6 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ready_fd=_fd(given["ready_fd"]),
         until_fd=_fd(given["until_fd"]),
         listen=listen,
+        supervised=bool(given["supervised"]),
     )
 
 
@@ -140,9 +144,13 @@ def _serve(
     ready_fd: int | None,
     until_fd: int | None,
     listen: Callable[[ListenSettings], ListenSettings] | None = None,
+    supervised: bool = False,
 ) -> int:
     from hermes_daemon.server.lifecycle import CannotListen, Owned, Owner, Readiness
+    from hermes_local.supervisor import BadSocket, Supervisor, passed_sockets
 
+    _leave_by_signals()
+    supervisor = Supervisor.found(os.environ)
     readiness = Readiness(ready_fd)
     try:
         owner = Owner.acquire(address)
@@ -154,8 +162,9 @@ def _serve(
         return _fail(str(error), EXIT_UNAVAILABLE)
     try:
         try:
-            listener = owner.bind()
-        except CannotListen as error:
+            passed = passed_sockets(os.environ)
+            listener = _listener(owner, passed)
+        except (CannotListen, BadSocket) as error:
             readiness.failed(str(error), EXIT_UNAVAILABLE)
             return _fail(str(error), EXIT_UNAVAILABLE)
         os.chdir(address.home)  # the folder a client happened to stand in may be unmounted or removed
@@ -167,11 +176,39 @@ def _serve(
         logfile.setup(address.log_path, "INFO", foreground=foreground)
         if until_fd is not None:
             _stop_at_end(until_fd)
-        run = assemble.serve(address, listener, owner, ready=lambda: readiness.ready(address), listen=listen)
+        run = assemble.serve(
+            address,
+            listener,
+            owner,
+            ready=lambda: readiness.ready(address),
+            listen=listen,
+            tell_supervisor=supervisor.tell,
+            supervised=supervised,
+            passed=bool(passed),
+        )
         with listener, asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(run)
     finally:
         owner.release()
+
+
+def _listener(owner: Owner, passed: list[socket.socket]) -> socket.socket:
+    """The unix socket to serve: the one that was passed, else one of our own."""
+    if not passed:
+        return owner.bind()
+    owner.adopt(passed)
+    return passed[0]
+
+
+def _leave_by_signals() -> None:
+    """Until the loop takes SIGTERM and SIGINT over, let them end a start in order: what was made is removed again."""
+    import signal
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
 
 
 def _loop_factory() -> Callable[[], AbstractEventLoop] | None:

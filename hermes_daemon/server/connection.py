@@ -22,6 +22,7 @@ from hermes_daemon.server.gate import Gate
 from hermes_daemon.server.outbox import Stage, Subscription
 from hermes_daemon.server.peers import is_ours
 from hermes_daemon.server.replies import Replies, Reply
+from hermes_daemon.server.stranger import FROZEN_METHODS, Stranger
 from hermes_daemon.server.wire import Wire
 from hermes_protocol import envelope
 from hermes_protocol.content import By
@@ -52,6 +53,7 @@ class Connection:
         self.daemon = daemon
         self.hello: Hello | None = None
         self.gate = Gate(daemon.methods, self._announce)
+        self.stranger: Stranger | None = None
         self.shut_down = False
         self.exit_code: int | None = None
         self.subscriptions: dict[str, Subscription] = {}
@@ -124,8 +126,9 @@ class Connection:
 
     @property
     def controller(self) -> bool:
-        """True when this client may change things."""
-        return self.hello is not None and self.hello.client.role == "controller"
+        """True when this client may change things; a client of another protocol, when it may stop the daemon."""
+        who = self.hello or self.stranger
+        return who is not None and who.client.role == "controller"
 
     @property
     def can_answer(self) -> frozenset[str]:
@@ -218,7 +221,7 @@ class Connection:
         if call.method == "initialize":
             again = "initialize was already answered on this connection"
             return ProtocolError("invalid_request", again) if self.ready else None
-        if not self.ready:
+        if not self.ready and (self.stranger is None or call.method not in FROZEN_METHODS):
             return ProtocolError("not_initialized", "send initialize first")
         if call.method != "shutdown" and call.method not in self.daemon.methods:
             return ProtocolError("method_not_found", f"no method {call.method!r}")

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from hermes_daemon.core.ports import StorageError
+from hermes_daemon.core.ports import Reload, StorageError
 from hermes_daemon.core.settings import DaemonSettings
 from hermes_daemon.server.audience import Audience
 from hermes_daemon.server.connection import Connection, invalid, storage_failure
+from hermes_daemon.server.stranger import stranger
 from hermes_protocol import PROTOCOL_VERSION, envelope
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import SessionSummary
@@ -27,6 +28,7 @@ from hermes_protocol.methods import (
     ConnectionRow,
     DaemonStateParams,
     ExperimentalCapabilities,
+    Handover,
     Hello,
     Idle,
     InitializeParams,
@@ -59,7 +61,11 @@ FEATURES: Final = (
 REQUEST_KINDS: Final = ("permission", "clarify", "secret", "form", "clientTool")
 State = Literal["ready", "draining", "stopping"]
 REOPEN_SECONDS: Final = 1.0
-WARNING, INFO = 2, 3
+STALE_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 30.0
+OPEN_SECONDS: Final = 5.0
+HURRY_SECONDS: Final = 2.0
+ERROR, WARNING, INFO = 1, 2, 3
 """Kinds of window/logMessage (Language Server Protocol 3.17, MessageType)."""
 
 
@@ -88,6 +94,7 @@ class Daemon:
         open_engine: Callable[[Daemon], Awaitable[EngineRoom]],
         withdraw: Callable[[], None],
         methods: Mapping[str, Method] = METHODS,
+        tell_supervisor: Callable[..., None] = lambda *_, **__: None,
     ) -> None:
         self.identity = identity
         self.methods = methods
@@ -100,6 +107,7 @@ class Daemon:
         self.state: State = "ready"
         self.stopped = asyncio.Event()
         self.restart = False
+        self.reason = ""
         self.handlers: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {}
         self.reader_handlers: dict[str, Callable[[Any, Any], Any]] = {
             "hermes/daemon/ping": ping,
@@ -112,14 +120,17 @@ class Daemon:
         self.in_flight = 0
         self._open_engine = open_engine
         self._withdraw = withdraw
+        self._tell_supervisor = tell_supervisor
         self._opening: asyncio.Task[None] | None = None
         self._opened_at = 0.0
         self.closed_to = ""
         self._watching: asyncio.Task[None] | None = None
         self._started = time.monotonic()
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
         self._idle_since: float | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._stop_by: float | None = None
+        self._hurried = asyncio.Event()
         self._changed: dict[str, SessionSummary] = {}
 
     # --- starting ---
@@ -197,7 +208,13 @@ class Daemon:
                 self.room.unsubscribe(connection, session_id)
 
     def welcome(self, connection: Connection, raw: msgspec.Raw) -> tuple[Hello, InitializeResult]:
-        """Answer initialize from constants. version_unsupported, invalid_params, draining."""
+        """Answer initialize from constants. version_unsupported, invalid_params."""
+        other = stranger(raw, (PROTOCOL_VERSION,))
+        if other is not None:
+            connection.admit(other.auth.token)
+            connection.stranger = other
+            text = f"no common version: client {', '.join(other.protocol_versions)}, daemon {PROTOCOL_VERSION}"
+            raise ProtocolError("version_unsupported", text, supported=[PROTOCOL_VERSION])
         try:
             params = msgspec.json.decode(raw, type=InitializeParams)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -209,9 +226,6 @@ class Daemon:
         if hello is None:
             text = "this daemon speaks the native dialect: initialize with `hermes` or `initializationOptions.hermes`"
             raise ProtocolError("invalid_params", text, dialects=["native"])
-        if PROTOCOL_VERSION not in hello.protocol_versions:
-            text = f"no common version: client {', '.join(hello.protocol_versions)}, daemon {PROTOCOL_VERSION}"
-            raise ProtocolError("version_unsupported", text, supported=[PROTOCOL_VERSION])
         self._take_over(connection, hello)
         identity = self.identity
         welcome = Welcome(
@@ -293,22 +307,37 @@ class Daemon:
             home=identity.home,
             storage=room.storage if room else self.closed_to or "not open",
             warnings=(*self.warnings, *(room.warnings if room else ())),
+            handover=self._handover(),
         )
+
+    @property
+    def leaves_at(self) -> float | None:
+        """Unix time at which a drain ends what still runs."""
+        return None if self._stop_by is None else time.time() + self._stop_by - time.monotonic()
+
+    def _handover(self) -> Handover | None:
+        """How this daemon is being left, or that another build waits to take its place."""
+        if self.state == "ready":
+            return Handover("stale", True, "the installed code has changed") if self.identity.stale() else None
+        left = None if self._stop_by is None else max(0.0, self._stop_by - time.monotonic())
+        waiting = tuple(self.room.holders()) if self.room is not None else ()
+        return Handover(self.state, self.restart, self.reason, left, waiting)
 
     def _rows(self) -> list[ConnectionRow]:
         rows = []
         for connection in self.connections.values():
-            client = connection.hello.client if connection.hello else None
+            who = connection.hello or connection.stranger
+            client = who.client if who else None
             outbox = connection.outbox
             rows.append(
                 ConnectionRow(
                     connection.id,
                     client.id if client else "",
-                    client.role if client else "observer",
+                    "controller" if connection.controller else "observer",
                     outbox.bytes,
                     outbox.lagging,
                     client.name if client else "",
-                    "native" if client else "none",
+                    "native" if connection.ready else "none",
                     connection.wire.entrance.transport,
                 )
             )
@@ -322,31 +351,51 @@ class Daemon:
         return names + (self.room.holders() if self.room else [])
 
     def reconsider(self) -> None:
-        """Start or stop the idle clock."""
+        """Start, go on with, or stop the idle clock. Without connections it looks again by itself now and then: an
+        installed upgrade and the end of a process are told by nobody."""
         self.audience.count_soon()
-        idle_s = self.limits.idle_exit_s
-        quiescent = not self.connections and self.state == "ready" and not self.holders()
-        if not quiescent or not idle_s:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if self.connections or self.state != "ready":
             self._idle_since = None
-            if self._idle_timer is not None:
-                self._idle_timer.cancel()
-                self._idle_timer = None
-        elif self._idle_timer is None:
-            self._idle_since = time.monotonic()
-            self._idle_timer = asyncio.get_running_loop().call_later(idle_s, self._idle_out)
-            if self.identity.stale():
-                self._idle_timer.cancel()
-                self._idle_timer = asyncio.get_running_loop().call_later(1.0, self._idle_out)
+            return
+        wait = LOOK_SECONDS
+        if self.holders():
+            self._idle_since = None
+        else:
+            if self._idle_since is None:
+                self._idle_since = time.monotonic()
+            left = self._idle_left()
+            if left is not None and left <= 0:
+                self.stop("now", "idle", restart=False)
+                return
+            wait = min(wait, left) if left is not None else wait
+        self._look = asyncio.get_running_loop().call_later(wait, self.reconsider)
 
-    def _idle_out(self) -> None:
-        self._idle_timer = None
-        if not self.holders():
-            self.stop("now", "idle", restart=False)
+    def _idle_left(self) -> float | None:
+        """Seconds until an idle daemon leaves, None for never. One whose code was replaced leaves soon."""
+        limit = STALE_SECONDS if self.identity.stale() else self.limits.idle_exit_s
+        if self._idle_since is None or not limit:
+            return None
+        return self._idle_since + limit - time.monotonic()
 
     def _exits_in(self, holders: list[str]) -> float | None:
-        if holders or self._idle_since is None:
-            return None
-        return round(max(0.0, self.limits.idle_exit_s - (time.monotonic() - self._idle_since)), 1)
+        left = None if holders else self._idle_left()
+        return None if left is None else round(max(0.0, left), 1)
+
+    def reload(self) -> Reload:
+        """Read the configuration again, for SIGHUP as for a request: what is wrong is logged and told to everybody."""
+        self._tell_supervisor("RELOADING", MONOTONIC_USEC=time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000)
+        try:
+            reloaded = self.engine.reload()
+        finally:
+            self._tell_supervisor("READY")
+        redact = self.engine.parts.redact
+        for kind, problems in ((ERROR, reloaded.errors), (WARNING, reloaded.warnings)):
+            for problem in problems:
+                self._log_message(kind, redact(str(problem)))
+        return reloaded
 
     def shutdown(self, params: ShutdownParams) -> ShutdownResult:
         """Accept the wish to stop. The address is free before the answer is sent."""
@@ -357,29 +406,37 @@ class Daemon:
     def stop(
         self, mode: Literal["drain", "now"], reason: str, *, restart: bool, deadline_s: float | None = None
     ) -> None:
-        """Begin to stop; `now` also hurries a drain that is under way."""
-        if self.state == "stopping" or (self.state == "draining" and mode == "drain"):
+        """Begin to stop. `now` also ends a drain that is under way; `now` once more waits for nobody's grace."""
+        if self.state == "stopping":
+            if mode == "now" and self.reason != "idle":
+                self._hurried.set()
+            return
+        if self.state == "draining" and mode == "drain":
             return
         if self._stopping is not None:
             self._stopping.cancel()
-        self.restart = self.restart or restart
-        self._withdraw()
-        self._stopping = asyncio.create_task(self._stop(mode, reason, deadline_s))
-
-    async def _stop(self, mode: Literal["drain", "now"], reason: str, deadline_s: float | None) -> None:
+        self.restart, self.reason = self.restart or restart, reason
+        limit = None
         if mode == "drain":
             limit = deadline_s if deadline_s is not None else self.limits.drain_deadline_s
-            self._announce("draining", reason, limit)
+        self._stop_by = None if limit is None else time.monotonic() + limit
+        self.state = "stopping" if limit is None else "draining"
+        self._withdraw()
+        self._tell_supervisor("STOPPING", STATUS=f"{self.state}: {reason}")
+        self._stopping = asyncio.create_task(self._stop(limit))
+
+    async def _stop(self, drain_s: float | None) -> None:
+        if drain_s is not None:
+            self._announce("draining", drain_s)
             if self.room is not None:
                 try:
-                    async with asyncio.timeout(limit):
+                    async with asyncio.timeout(drain_s):
                         await self.room.drained()
                 except TimeoutError:
-                    log.warning("turns were still running after %.0f s", limit)
-        self._announce("stopping", reason, None)
+                    log.warning("turns were still running after %.0f s", drain_s)
+        self._announce("stopping", None)
         try:
-            if self.room is not None:
-                await self.room.close("the daemon is stopping")
+            await self._close_room()
         except Exception as error:  # a room that cannot be closed must not keep the process alive
             log.error("not everything could be closed: %s", error, exc_info=error)
         finally:
@@ -389,9 +446,35 @@ class Daemon:
                 wire.close()
             self.stopped.set()
 
-    def _announce(self, state: State, reason: str, deadline_s: float | None) -> None:
+    async def _close_room(self) -> None:
+        """Close the engine; one that is just being opened is waited for, so that it leaves its data in order."""
+        if self.room is None and self._opening is not None:
+            await self._unless_hurried(self._opening, OPEN_SECONDS)
+        room = self.room
+        if room is None:
+            return
+        closing = asyncio.ensure_future(room.close("the daemon is stopping"))
+        await self._unless_hurried(closing, None)
+        if not closing.done():
+            log.warning("asked again to stop: what still runs is killed")
+            await room.kill_children()
+            await asyncio.wait({closing}, timeout=HURRY_SECONDS)
+        if not closing.done():
+            closing.cancel()
+            await asyncio.wait({closing}, timeout=HURRY_SECONDS)
+        elif (error := closing.exception()) is not None:
+            raise error
+
+    async def _unless_hurried(self, work: asyncio.Future[None], limit_s: float | None) -> None:
+        """Wait for `work`, at most so long, and no longer than until somebody asks again."""
+        hurried = asyncio.ensure_future(self._hurried.wait())
+        both: set[asyncio.Future[Any]] = {work, hurried}
+        await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        hurried.cancel()
+
+    def _announce(self, state: State, deadline_s: float | None) -> None:
         self.state = state
-        body = envelope.note("hermes/daemon/state", DaemonStateParams(state, reason, self.restart, deadline_s))
+        body = envelope.note("hermes/daemon/state", DaemonStateParams(state, self.reason, self.restart, deadline_s))
         for connection in self.connections.values():
             if connection.ready:
                 connection.outbox.put(body)

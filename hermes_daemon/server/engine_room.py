@@ -18,6 +18,7 @@ from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.fitting import fitted
 from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.outbox import Subscription
+from hermes_daemon.tools.terminal.processes import reap
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import AnyItem, Event, SessionState
 from hermes_protocol.methods import (
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 REPLAY_BYTES: Final = 4 * 1_048_576
 PULLED_EVENTS: Final = 5000
 WRITE_SECONDS: Final = 2.0
+NO_SESSION: Final = "local model"
+"""Where processes are on record that belong to the daemon itself: they end with it and keep nothing alive."""
 
 
 class EngineRoom:
@@ -131,8 +134,15 @@ class EngineRoom:
                 names.append(f"turn of {session.session_id}")
             elif session.admission.queue and not session.admission.queue.paused:
                 names.append(f"queue of {session.session_id}")
+            if session.feed.told.compacting:
+                names.append(f"compaction of {session.session_id}")
             names += [f"request {row.request_id}" for row in session.questions.rows]
-        return names
+        rows = self.parts.store.processes()
+        return names + [f"process {row.pid} of {row.session_id}" for row in rows if row.session_id != NO_SESSION]
+
+    async def kill_children(self) -> None:
+        """Kill what runs of the tools' processes and of the embedded model, without grace."""
+        await asyncio.to_thread(reap, self.parts.store.processes(), 0.0)
 
     async def drained(self) -> None:
         """Return when no turn runs and no queued one may start."""

@@ -47,6 +47,9 @@ class Owner:
         self._runtime_lock = runtime_lock
         self._home_lock = home_lock
         self._bound: dict[str, tuple[int, int, int]] = {}
+        self._holder = {"pid": os.getpid(), "startTime": time.time(), "socket": address.socket_path}
+        for lock in (runtime_lock, home_lock):
+            lock.write(encode(self._holder) + "\n")
 
     @classmethod
     def acquire(cls, address: Address) -> Owner:
@@ -69,11 +72,7 @@ class Owner:
                 f"socket {where or '?'}); stop it, or use the same XDG_RUNTIME_DIR",
                 where,
             )
-        owner = cls(address, runtime_lock, home_lock)
-        holder = encode({"pid": os.getpid(), "startTime": time.time(), "socket": address.socket_path}) + "\n"
-        runtime_lock.write(holder)
-        home_lock.write(holder)
-        return owner
+        return cls(address, runtime_lock, home_lock)
 
     def bind(self) -> socket.socket:
         """The listening socket, mode 0600, non-blocking. A socket nobody listens on is replaced; CannotListen else."""
@@ -102,6 +101,22 @@ class Owner:
             listener.close()
             raise CannotListen(f"cannot listen on {path}: {error.strerror}") from None
         return listener
+
+    def adopt(self, passed: Sequence[socket.socket]) -> None:
+        """Serve on the unix socket that was made by whoever started us (systemd). Its file stays when we leave: a
+        connection to it starts the next daemon. CannotListen for other sockets, or where clients look elsewhere."""
+        hint = "`hermes daemon install --socket-activation` writes a unit that fits"
+        if [sock.family for sock in passed] != [socket.AF_UNIX]:
+            kinds = ", ".join(sock.family.name for sock in passed)
+            raise CannotListen(f"sockets were passed ({kinds}), expected one unix socket: {hint}")
+        path = os.fsdecode(passed[0].getsockname())
+        if os.path.realpath(path) != os.path.realpath(self.address.socket_path):
+            looked = self.address.socket_path
+            raise CannotListen(f"the passed socket is {path}, but clients of this home look for {looked}: {hint}")
+
+    def note_leaving(self, *, state: str, restart: bool, until: float | None) -> None:
+        """Say in the lock file what the owner of the lock is doing: a daemon that is leaving answers nobody new."""
+        self._runtime_lock.write(encode({**self._holder, "state": state, "restart": restart, "until": until}) + "\n")
 
     def write_state(
         self, *, boot_id: str, build_id: str, endpoints: Sequence[str], protocol_versions: Sequence[str]

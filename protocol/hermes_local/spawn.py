@@ -10,18 +10,20 @@ import os
 import sys
 import time
 
-from hermes_local import codec, locks, state_file
+from hermes_local import PROTOCOL_VERSIONS, codec, locks, state_file
 from hermes_local.address import Address, AddressError, ensure_home, ensure_private_dir
-from hermes_local.connection import Connection, RpcError
+from hermes_local.connection import Connection, ConnectionLost, RpcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 CONNECT_S = 0.5
 INITIALIZE_S = 10.0
 START_S = 10.0
+# A drain waits for turns; the daemon has its own, shorter deadline for them.
+DRAIN_S = 120.0
 POLL_S = 0.02
 READY_FD = 3
 
@@ -38,6 +40,14 @@ class DaemonUnavailable(Exception):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class Incompatible(DaemonUnavailable):
+    """The daemon shares no protocol version with this client; `supported` are its own. `drain` can end it."""
+
+    def __init__(self, message: str, supported: tuple[str, ...]) -> None:
+        super().__init__(message, EXIT_VERSION)
+        self.supported = supported
 
 
 class _Gone(DaemonUnavailable):
@@ -69,10 +79,79 @@ def reach(address: Address, patience: float = START_S) -> Connection:
 
 def connect(address: Address, name: str, **hello: Any) -> Connection:
     """An initialized connection to a daemon that already runs; DaemonUnavailable with code 3 where none does."""
-    connection = reach(address) if address.daemon_url else dial(address.socket_path)
-    if connection is None:
-        raise DaemonUnavailable("no daemon is running; start it with `hermes daemon start`", EXIT_NOT_RUNNING)
-    return _initialized(address, connection, name, hello)
+    return _initialized(address, _found(address), name, hello)
+
+
+def _found(address: Address) -> Connection:
+    if address.daemon_url:
+        return reach(address)
+    connection = dial(address.socket_path)
+    if connection is not None:
+        return connection
+    if locks.is_locked(address.lock_path):
+        raise DaemonUnavailable(f"the daemon accepts no connection: {owner_of(address)}", EXIT_TRY_AGAIN)
+    raise DaemonUnavailable("no daemon is running; start it with `hermes daemon start`", EXIT_NOT_RUNNING)
+
+
+def owner_of(address: Address) -> str:
+    """Who holds the address without listening: a daemon that is leaving says so in its lock file."""
+    owner = state_file.read(address.lock_path)
+    if owner.get("state") not in ("draining", "stopping"):
+        return state_file.describe(address.state_path, address.log_path)
+    until = owner.get("until")
+    left = state_file.duration(until - time.time()) if isinstance(until, (int, float)) else ""
+    after = ", and another one is to follow" if owner.get("restart") else ""
+    return f"pid {owner.get('pid', '?')} is {owner['state']}{f', for {left} more at most' if left else ''}{after}"
+
+
+def administer(address: Address, name: str, **hello: Any) -> Connection:
+    """A connection to a daemon of whatever version: good for hermes/daemon/status, ping and shutdown, which are frozen.
+
+    `welcome` is empty where there is no common version. DaemonUnavailable with code 3 where no daemon runs.
+    """
+    connection = _found(address)
+    try:
+        return _introduced(address, connection, name, hello)
+    except Incompatible:
+        return connection
+    except BaseException:
+        connection.close()
+        raise
+
+
+def replace(address: Address, name: str, reason: str, tell: Callable[[str], None], limit_s: float = DRAIN_S) -> None:
+    """Let the running daemon finish its turns and go, so that the next connection starts a new one.
+
+    `tell` gets a sentence for people when something is waited for. DaemonUnavailable with code 75 when it has not
+    gone after `limit_s`, with code 3 when none runs.
+    """
+    try:
+        with administer(address, name) as connection:
+            params = {"mode": "drain", "reason": reason, "restart": True}
+            answer = connection.request("hermes/daemon/shutdown", params, INITIALIZE_S)
+        if answer.get("waitingFor"):
+            tell(f"waiting for {', '.join(map(str, answer['waitingFor']))}")
+    except (ConnectionLost, _Gone):
+        pass  # it went before it could answer
+    except RpcError as error:
+        raise DaemonUnavailable(f"the daemon does not go: {error.message}", EXIT_REFUSED) from None
+    except TimeoutError:
+        who = state_file.describe(address.state_path, address.log_path)
+        raise DaemonUnavailable(f"the daemon does not answer: {who}", EXIT_TRY_AGAIN) from None
+    if not wait_until_free(address, limit_s):
+        raise DaemonUnavailable(
+            f"the daemon still runs after {limit_s:g} s; `hermes daemon stop --now` ends its turns", EXIT_TRY_AGAIN
+        )
+
+
+def wait_until_free(address: Address, seconds: float) -> bool:
+    """Whether the daemon has left the address within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while locks.is_locked(address.lock_path):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
 
 
 def dial(path: str) -> Connection | None:
@@ -114,34 +193,48 @@ def check_replaceable(path: str) -> None:
 
 def _initialized(address: Address, connection: Connection, name: str, hello: Mapping[str, Any]) -> Connection:
     try:
-        if address.daemon_url:
-            from hermes_local import elsewhere
-
-            hello = {"token": elsewhere.token(address), **hello}
-        connection.initialize(name, **{"timeout": INITIALIZE_S, **hello})
-    except BaseException as error:
+        return _introduced(address, connection, name, hello)
+    except BaseException:
         connection.close()
-        if isinstance(error, RpcError):
-            raise DaemonUnavailable(_refusal(error), _refusal_code(error)) from None
-        if isinstance(error, (TimeoutError, ConnectionError)):
-            who = address.daemon_url or state_file.describe(address.state_path, address.log_path)
-            if isinstance(error, TimeoutError):
-                raise DaemonUnavailable(f"the daemon does not answer: {who}", EXIT_TRY_AGAIN) from None
-            raise _Gone(f"the daemon closed the connection: {who}", EXIT_TRY_AGAIN) from None
         raise
+
+
+def _introduced(address: Address, connection: Connection, name: str, hello: Mapping[str, Any]) -> Connection:
+    if address.daemon_url:
+        from hermes_local import elsewhere
+
+        hello = {"token": elsewhere.token(address), **hello}
+    try:
+        connection.initialize(name, **{"timeout": INITIALIZE_S, **hello})
+    except RpcError as error:
+        if error.kind == "version_unsupported":
+            raise _incompatible(error) from None
+        raise DaemonUnavailable(_refusal(error), _refusal_code(error)) from None
+    except (TimeoutError, ConnectionError) as error:
+        who = address.daemon_url or state_file.describe(address.state_path, address.log_path)
+        if isinstance(error, TimeoutError):
+            raise DaemonUnavailable(f"the daemon does not answer: {who}", EXIT_TRY_AGAIN) from None
+        raise _Gone(f"the daemon closed the connection: {who}", EXIT_TRY_AGAIN) from None
     return connection
 
 
 def _refusal(error: RpcError) -> str:
-    if error.kind == "version_unsupported":
-        known = ", ".join(map(str, error.data.get("supported", ()))) or "another protocol"
-        return f"the daemon speaks {known}, this client does not; `hermes daemon restart` replaces it when it is idle"
     hint = "; name its file with --token-file or HERMES_DAEMON_TOKEN_FILE" if error.kind == "auth_required" else ""
     return f"the daemon refused the connection: {error.message}{hint}"
 
 
+def _incompatible(error: RpcError) -> Incompatible:
+    told = error.data.get("supported")
+    supported = tuple(map(str, told)) if isinstance(told, (list, tuple)) else ()
+    return Incompatible(
+        f"the daemon speaks {', '.join(supported) or 'another protocol'}, this client {', '.join(PROTOCOL_VERSIONS)}; "
+        "`hermes daemon restart` replaces it when its turns have finished",
+        supported,
+    )
+
+
 def _refusal_code(error: RpcError) -> int:
-    codes = {"version_unsupported": EXIT_VERSION, "draining": EXIT_TRY_AGAIN, "overloaded": EXIT_TRY_AGAIN}
+    codes = {"draining": EXIT_TRY_AGAIN, "overloaded": EXIT_TRY_AGAIN}
     return codes.get(error.kind, EXIT_REFUSED)
 
 
@@ -190,8 +283,7 @@ def _start_locked(address: Address, deadline: float) -> Connection:
 
 def _wait(address: Address, deadline: float, why: str) -> None:
     if time.monotonic() > deadline:
-        who = state_file.describe(address.state_path, address.log_path)
-        raise DaemonUnavailable(f"{why}: {who}", EXIT_TRY_AGAIN)
+        raise DaemonUnavailable(f"{why}: {owner_of(address)}", EXIT_TRY_AGAIN)
     time.sleep(POLL_S)
 
 

@@ -153,6 +153,17 @@ class Idle(Wire, frozen=True):
     holders: tuple[str, ...]
 
 
+class Handover(Wire, frozen=True):
+    """How a daemon gives way. `state` stale: another build is installed, it leaves as soon as it is quiescent.
+    draining, stopping: `deadline_s` is what is left of the time for turns, `restart` whether another is to follow."""
+
+    state: Literal["stale", "draining", "stopping"]
+    restart: bool
+    reason: str = ""
+    deadline_s: float | None = None
+    waiting_for: tuple[str, ...] = ()
+
+
 class StatusResult(Wire, frozen=True):
     pid: int
     boot_id: str
@@ -172,6 +183,7 @@ class StatusResult(Wire, frozen=True):
     home: str = ""
     storage: str = "ok"
     warnings: tuple[str, ...] = ()
+    handover: Handover | None = None
 
 
 class PingParams(Wire, frozen=True):

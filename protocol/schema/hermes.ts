@@ -638,6 +638,7 @@ export interface StatusResult {
   home?: string; // default ""
   storage?: string; // default "ok"
   warnings?: string[]; // default []
+  handover?: Handover | null;
 }
 
 export interface ConnectionRow {
@@ -661,6 +662,15 @@ export interface Idle {
   quiescent: boolean;
   exitsInS: number | null;
   holders: string[];
+}
+
+/** How a daemon gives way. `state` stale: another build is installed, it leaves as soon as it is quiescent. draining, stopping: `deadline_s` is what is left of the time for turns, `restart` whether another is to follow. */
+export interface Handover {
+  state: "draining" | "stale" | "stopping";
+  restart: boolean;
+  reason?: string; // default ""
+  deadlineS?: number | null;
+  waitingFor?: string[]; // default []
 }
 
 export interface PingParams {

@@ -138,6 +138,55 @@ def test_a_killed_daemon_costs_the_turn_but_no_word_and_no_message(here: Desk) -
     asyncio.run(run())
 
 
+def test_a_daemon_that_drains_for_its_successor_costs_nothing_at_all(here: Desk) -> None:
+    async def run() -> None:
+        async with await Connection.open() as connection:
+            session = await Session.create(connection, here.work, model="scripted/words?n=150&delay_ms=10")
+            stream = session.changes()
+            running = asyncio.create_task(session.run("count"))
+            await until(stream, has_said("word5"))
+            assert connection.welcome is not None
+            first = connection.welcome.boot_id
+            restart = m.ShutdownParams("drain", restart=True)
+            await connection.request("hermes/daemon/shutdown", restart, m.ShutdownResult)
+            # Refused by the one that drains, accepted by the next: the same call waits for it.
+            second = asyncio.create_task(session.run("again", options=m.TurnOptions(model="scripted/echo")))
+            ended = await running
+            assert ended is not None
+            assert ended.status == "completed"
+            again = await second
+            assert again is not None
+            assert again.status == "completed"
+            assert connection.welcome.boot_id != first
+            texts = [session.view.text(item) for item in session.view.items if isinstance(item, e.AgentMessage)]
+            assert texts == [" ".join(f"word{n}" for n in range(150)), "again"]
+
+    asyncio.run(run())
+
+
+def test_a_daemon_that_was_stopped_on_purpose_comes_back_when_it_is_needed_and_not_before(here: Desk) -> None:
+    async def run() -> None:
+        async with await Connection.open() as connection:
+            session = await Session.create(connection, here.work, model="scripted/echo")
+            lost, told = asyncio.Event(), []
+
+            def state(name: str, reason: str) -> None:
+                told.append(reason)
+                if "no daemon is running" in reason:
+                    lost.set()
+
+            connection.on_state(state)
+            assert here.hermes("daemon", "stop").returncode == 0
+            await lost.wait()
+            assert here.daemon_pid() == 0
+            ended = await session.run("and back")
+            assert ended is not None
+            assert said(session.view) == "and back"
+            assert here.daemon_pid() != 0
+
+    asyncio.run(run())
+
+
 def test_two_messages_sent_at_once_are_two_turns_in_order(here: Desk) -> None:
     async def run() -> None:
         async with await Connection.open() as connection:

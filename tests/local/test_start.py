@@ -177,6 +177,47 @@ def test_a_private_daemon_ends_when_the_process_that_holds_it_is_killed(shell: S
         wait_for(lambda: not locks.is_locked(home_lock))
 
 
+EDITOR = """
+import os, subprocess, sys
+words = [sys.executable, "-P", "-m", "hermes_daemon", "stdio", *sys.argv[2:]]
+child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+child.stdin.write(sys.argv[1])
+child.stdin.flush()
+assert child.stdout.readline()
+print(child.pid, flush=True)
+os.read(0, 1)
+"""
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_parent_died(shell: Shell, private: bool) -> None:
+    """The handed case: after kill -9 of the editor its pump ends, and the daemon with it if it was the editor's own."""
+    home_lock = f"{shell.env['HERMES_HOME']}/daemon.lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", EDITOR, HELLO, *(["--private"] if private else [])],
+        env=shell.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as editor:  # fmt: skip
+        assert editor.stdout is not None
+        pump = int(editor.stdout.readline())
+        assert locks.is_locked(home_lock)
+        editor.kill()
+    wait_for(lambda: not running(pump))
+    if private:
+        wait_for(lambda: not locks.is_locked(home_lock))
+    else:
+        with connect(shell.address, "test") as connection:
+            rows = connection.request("hermes/daemon/status")["connections"]
+            assert [row["name"] for row in rows] == ["test"], "only the client is dropped"
+
+
+def running(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_private_daemon_does_not_share_a_home(shell: Shell) -> None:
     clients(shell, 1)
     done = shell.run("stdio", "--private", stdin=HELLO, module="hermes_daemon")

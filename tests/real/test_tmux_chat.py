@@ -6,12 +6,15 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from tests.support.client_tmux import HERMES, Desk, Pane, absent, desk
+from tests.support.other_build import Build
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(bool(absent()), reason=absent())]
 
@@ -231,6 +234,41 @@ def test_a_killed_daemon_is_started_again_and_nothing_is_lost(here: Desk) -> Non
     pane.wait(lambda text: text.count("word20") >= 2)
     pane.press("C-c")
     pane.wait("interrupted")
+
+
+def test_a_chat_goes_on_over_a_restart_with_drain(here: Desk) -> None:
+    pane = here.chat("--model", words(150, 20))
+    pane.enter("count")
+    pane.wait("word10")
+    restarted = here.hermes("daemon", "restart", "--drain")
+    assert restarted.returncode == 0, restarted.stderr
+    shown = pane.wait("connected again, nothing was lost")
+    assert "the daemon is draining" in shown
+    assert "word149" in shown
+    pane.wait("idle", history=False)
+    pane.enter("once more")
+    pane.wait(lambda text: text.count("word149") == 2)
+
+
+def test_a_daemon_of_another_version_is_replaced_when_the_person_wants_it(here: Desk) -> None:
+    other = Build(Path(here.temporary, "other")).speak("2.0")
+    ours = here.environ.get("PYTHONPATH", "")
+    here.environ["PYTHONPATH"] = os.pathsep.join((other.path, *sys.path))
+    assert here.hermes("daemon", "start").returncode == 0
+    here.environ["PYTHONPATH"] = ours
+    first = here.daemon_pid()
+    pane = here.tmux.open(*HERMES, "chat", "--model", "scripted/echo", cwd=here.work)
+    pane.wait("replace it now? [y/N]")
+    pane.enter("n")
+    pane.wait("[left with 4]")
+    assert here.daemon_pid() == first
+    pane = here.tmux.open(*HERMES, "chat", "--model", "scripted/echo", cwd=here.work)
+    pane.wait("speaks 2.0, this client 1.0")
+    pane.enter("y")
+    pane.wait("idle")
+    assert here.daemon_pid() not in (0, first)
+    pane.enter("hello")
+    pane.wait(lambda text: text.count("hello") >= 2)
 
 
 def test_a_small_window_and_a_resized_one_stay_usable(here: Desk) -> None:

@@ -90,6 +90,53 @@ def test_an_initialize_that_cannot_be_read_does_not_end_the_connection(tmp_path:
     run(story(), loop)
 
 
+@pytest.mark.parametrize(
+    "hello",
+    [
+        {"hermes": {"protocolVersions": ["9.0"], "capabilities": "in a later shape", "takeover": []}},
+        {"hermes": {"protocolVersions": ["9.0", "9.1"], "client": {"name": "later", "role": "a new role", "id": "i"}}},
+        {"initializationOptions": {"hermes": {"protocolVersions": ["9.0"]}}},
+    ],
+)
+def test_without_a_common_version_only_three_methods_are_served(tmp_path: Path, hello: dict[str, Any]) -> None:
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon:
+            peer = await daemon.peer(initialize=False)
+            for method in ("hermes/daemon/status", "hermes/daemon/ping", "hermes/daemon/shutdown"):
+                assert (await peer.refused(method, {"mode": "now"}))["code"] == -32002
+            error = await peer.refused("initialize", hello)
+            assert (error["code"], error["data"]["supported"]) == (-32056, ["1.0"])
+            assert (await peer.request("hermes/daemon/ping", {"echo": 1, "more": 2}))["echo"] == 1
+            rows = (await peer.request("hermes/daemon/status"))["connections"]
+            assert [row["dialect"] for row in rows if row["id"]] == ["none"]
+            for method in ("hermes/session/list", "hermes/daemon/logs", "shutdown"):
+                assert (await peer.refused(method))["code"] == -32002
+            await peer.initialize("one that also speaks ours")
+            await peer.request("hermes/session/list")
+
+    run(story())
+
+
+def test_a_client_of_another_version_may_drain_the_daemon_unless_it_is_an_observer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon:
+            worker = await daemon.peer("worker")
+            session = await worker.session(str(tmp_path), model="scripted/words?n=20&delay_ms=1")
+            await worker.submit(session, "count")
+            peer = await daemon.peer(initialize=False)
+            watcher = {"hermes": {"protocolVersions": ["9.0"], "client": {"role": "observer"}}}
+            assert (await peer.refused("initialize", watcher))["code"] == -32056
+            error = await peer.refused("hermes/daemon/shutdown", {"mode": "drain"})
+            assert error["data"]["kind"] == "permission_denied"
+            assert (await peer.refused("initialize", {"hermes": {"protocolVersions": ["9.0"]}}))["code"] == -32056
+            drained = await peer.request("hermes/daemon/shutdown", {"mode": "drain", "restart": True})
+            assert drained["waitingFor"][0] == f"turn of {session}"
+            assert (await worker.note("hermes/daemon/state"))["restart"] is True
+            assert (await worker.event("turn.ended"))["data"]["status"] == "completed"
+
+    run(story())
+
+
 def test_nothing_is_served_before_initialize(tmp_path: Path) -> None:
     async def story() -> None:
         async with live(str(tmp_path)) as daemon:
@@ -156,6 +203,30 @@ def test_a_takeover_ends_the_older_connection_of_the_same_client_only(tmp_path: 
             assert await twin.closed() == []
             await other.request("hermes/daemon/ping")
             await new.request("hermes/daemon/ping")
+
+    run(story(), loop)
+
+
+@on_every_loop
+def test_a_takeover_inherits_the_session_while_the_half_open_predecessor_reads_nothing(
+    tmp_path: Path, loop: str
+) -> None:
+    """Section 2: the old connection is full of what nobody reads; the new one gets it all and is the only one left."""
+
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon:
+            old = await daemon.peer("same")
+            session = await old.session(str(tmp_path), model="scripted/words?n=3000")
+            other = await daemon.peer("other")
+            await other.request("hermes/session/subscribe", {"sessionId": session})
+            await other.say(session, "count")
+            new = await daemon.peer("same", takeover=True)
+            subscribed = await new.request("hermes/session/subscribe", {"sessionId": session})
+            assert len(subscribed["snapshot"]["items"]) == 2
+            rows = (await new.request("hermes/daemon/status"))["connections"]
+            assert sorted(row["client"] for row in rows) == ["id-other", "id-same"]
+            assert subscribed["snapshot"]["summary"]["clients"] == 2
+            assert (await new.say(session, "again"))["data"]["status"] == "completed"
 
     run(story(), loop)
 

@@ -20,6 +20,7 @@ class Witness:
         self.acknowledged: dict[str, tuple[Data, Data]] = {}
         self.texts: dict[str, str] = {}
         self.log: list[str] = []
+        self.notes: list[tuple[str, Data]] = []
         self.paused: set[str] = set()
         self.alive = False
         self._peer: Peer | None = None
@@ -103,12 +104,21 @@ class Witness:
             self._saw(frame["params"])
         elif frame.get("method") == "window/logMessage":
             self.log.append(frame["params"]["message"])
+        elif frame.get("method") == "hermes/daemon/state":
+            self.notes.append((frame["method"], frame["params"]))
         elif "method" not in frame:
             self._answers[frame["id"]] = frame
             given = self._submits.pop(frame["id"], None)
             if given is not None and "result" in frame:
                 self.acknowledged[given["key"]] = (given, frame["result"])
         return True
+
+    def note(self, method: str) -> Data:
+        """The next notification of this name about the daemon."""
+        while not any(name == method for name, _ in self.notes):
+            assert self.hear(), f"the daemon went before {method}"
+        index = next(number for number, (name, _) in enumerate(self.notes) if name == method)
+        return self.notes.pop(index)[1]
 
     def hear_until(self, session: str, kind: str, **fields: Any) -> Data:
         """Take in frames until this session has such an event; its data."""

@@ -19,13 +19,16 @@ from hermes_client.dialling import Target, open_wire
 from hermes_client.wire import Disconnected, Wire
 from hermes_protocol import PROTOCOL_VERSION
 from hermes_protocol.errors import ProtocolError
-from hermes_protocol.methods import Auth, Capabilities, Client, Hello, InitializeResult, Welcome
+from hermes_protocol.methods import Auth, Capabilities, Client, DaemonStateParams, Hello, InitializeResult, Welcome
 
 T = TypeVar("T")
 State: TypeAlias = Literal["ready", "lost", "closed"]
-Dial: TypeAlias = Callable[[], Awaitable[Target]]
+Dial: TypeAlias = Callable[[bool], Awaitable[Target]]
+"""Where a daemon answers; the argument says whether to start one when there is none."""
 NoteHandler: TypeAlias = Callable[[str, msgspec.Raw], None]
 StateHandler: TypeAlias = Callable[[State, str], None]
+
+_decode_state = msgspec.json.Decoder(DaemonStateParams).decode
 
 INITIALIZE_SECONDS = 10.0
 DELAYS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -50,6 +53,8 @@ class Connection:
         self._wire: Wire | None = None
         self._ready = asyncio.Event()
         self._repair: asyncio.Task[None] | None = None
+        self._farewell: DaemonStateParams | None = None
+        self._may_start = True
         self._note_handlers: list[NoteHandler] = []
         self._state_handlers: list[StateHandler] = []
 
@@ -70,8 +75,9 @@ class Connection:
 
         `address` is the path of a daemon's socket, or unix:/PATH, tcp://HOST:PORT, tls://HOST:PORT, ws://HOST:PORT or
         wss://HOST:PORT; None finds the daemon of `profile` (or the one HERMES_DAEMON names) and starts it when there
-        is none, now and at every reconnect. Over the network a daemon wants its token: `token`, or the text of
-        `token_file`, read at every connect. `context` says whom TLS trusts; None trusts what this system does.
+        is none, now and at every reconnect; one that was stopped on purpose is only started again by a request that is
+        sent again. Over the network a daemon wants its token: `token`, or the text of `token_file`, read at every
+        connect. `context` says whom TLS trusts; None trusts what this system does.
 
         Raises ConnectionError or OSError when the first attempt fails, hermes_local.spawn.DaemonUnavailable for an
         address of no known form, ProtocolError when the daemon refuses (kind `version_unsupported`: no common protocol
@@ -120,6 +126,7 @@ class Connection:
         while True:
             try:
                 if resend:
+                    self._may_start = True
                     await self.ready()
                 if self._wire is None:
                     raise Disconnected(self.reason or "not connected")
@@ -179,7 +186,7 @@ class Connection:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     async def _attempt(self) -> None:
-        target = await self._dial()
+        target = await self._dial(self._may_start)
         wire: Wire
         wire = await open_wire(target, lambda: Wire(self._note, lambda why: self._lost(wire, why)), self._context)
         try:
@@ -198,10 +205,13 @@ class Connection:
         wire.notify("initialized", {})
         if not wire.is_open:
             raise Disconnected("the daemon closed the connection")
+        self._farewell, self._may_start = None, True
         self._wire, self.welcome = wire, result.capabilities.experimental.hermes
         self._become("ready", "")
 
     def _note(self, method: str, params: msgspec.Raw) -> None:
+        if method == "hermes/daemon/state":
+            self._farewell = _decode_state(params)
         for handler in tuple(self._note_handlers):
             handler(method, params)
 
@@ -212,6 +222,9 @@ class Connection:
         if not self._reconnect:
             self._become("closed", reason)
             return
+        told = self._farewell
+        # Whoever stopped the daemon for good does not want us to bring it back before somebody needs it.
+        self._may_start = told is None or told.state == "ready" or told.restart or told.reason == "idle"
         self._become("lost", reason)
         self._repair = asyncio.get_running_loop().create_task(self._redial())
 
@@ -246,13 +259,13 @@ class Connection:
 
 
 def _dialer(address: str | None, profile: str | None, token: str, token_file: str) -> Dial:
-    async def fixed() -> Target:
+    async def fixed(_: bool) -> Target:
         return Target(os.fspath(address or ""), token or await asyncio.to_thread(_token_in, token_file))
 
-    async def found() -> Target:
-        from hermes_client.start import find_or_start  # only who starts daemons pays for what that imports
+    async def found(start: bool) -> Target:
+        from hermes_client.start import find, find_or_start  # only who starts daemons pays for what that imports
 
-        return await find_or_start(profile)
+        return await (find_or_start(profile) if start else find(profile))
 
     return found if address is None else fixed
 

@@ -131,6 +131,26 @@ ENTRIES = (
         options=(Option("follow", "go on with what is measured, of SESSION in full", short="f"), JSON),
     ),
     Entry("daemon reload", "read the configuration again", "daemon:reload"),
+    Entry(
+        "daemon install",
+        "write the files with which systemd or launchd starts the daemon",
+        "service:install",
+        options=(
+            Option("socket-activation", "start it with the first connection, by a socket that systemd holds"),
+            Option("for", "whose files, if not this system's", value="WHOM", choices=("systemd", "launchd")),
+            Option("print", "only show them"),
+            Option("force", "overwrite files that were edited by hand"),
+        ),
+    ),
+    Entry(
+        "daemon uninstall",
+        "remove the files that install wrote",
+        "service:uninstall",
+        options=(
+            Option("for", "whose files, if not this system's", value="WHOM", choices=("systemd", "launchd")),
+            Option("force", "remove files that were edited by hand as well"),
+        ),
+    ),
     Entry("doctor", "look at everything that has to be right, and say what to do", "doctor:run", options=(JSON,)),
     Entry("config get", "a setting's value, or all of them", "config:get", "[KEY]"),
     Entry("config set", "change a setting in config.yaml", "config:set_value", "KEY", "VALUE"),

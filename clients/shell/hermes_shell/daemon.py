@@ -13,12 +13,16 @@ from hermes_local import __version__, locks, state_file
 from hermes_local.address import Address
 from hermes_local.connection import ConnectionLost, RpcError
 from hermes_local.spawn import (
+    DRAIN_S,
     EXIT_NOT_RUNNING,
     EXIT_REFUSED,
     EXIT_TRY_AGAIN,
     DaemonUnavailable,
+    administer,
     connect,
     connect_or_start,
+    owner_of,
+    wait_until_free,
 )
 from hermes_shell.failures import Failed
 from hermes_shell.table import print_table
@@ -26,9 +30,6 @@ from hermes_shell.table import print_table
 Given = dict[str, Any]
 NAME = "hermes daemon"
 REQUEST_S = 30.0
-POLL_S = 0.05
-# A drain waits for turns; the daemon has its own, shorter deadline for them.
-DRAIN_S = 120.0
 NOW_S = 10.0
 KILL_S = 5.0
 FOLLOW_S = 0.2
@@ -62,7 +63,7 @@ def _stop(address: Address, *, now: bool, restart: bool) -> int:
         return EXIT_NOT_RUNNING
     pid = _holder(address)
     try:
-        with connect(address, NAME) as connection:
+        with administer(address, NAME) as connection:
             params = {"mode": "now" if now else "drain", "reason": "asked by `hermes daemon`", "restart": restart}
             answer = connection.request("hermes/daemon/shutdown", params, REQUEST_S)
         if answer.get("waitingFor"):
@@ -70,10 +71,13 @@ def _stop(address: Address, *, now: bool, restart: bool) -> int:
     except ConnectionLost:
         pass  # it went before it could answer
     except (DaemonUnavailable, RpcError, TimeoutError) as error:
-        if not now:
+        if not now and _leaving(address):
+            print(f"it is leaving already: {owner_of(address)}", file=sys.stderr)
+        elif not now:
             raise Failed(f"{error}\n`hermes daemon stop --now` ends it by force", EXIT_TRY_AGAIN) from None
-        return _kill(address, pid)
-    if _free(address, NOW_S if now else DRAIN_S):
+        else:
+            return _kill(address, pid)
+    if wait_until_free(address, NOW_S if now else DRAIN_S):
         print("stopped")
         return 0
     if now:
@@ -87,7 +91,7 @@ def _kill(address: Address, pid: int | None) -> int:
         if pid is None or not locks.is_locked(address.lock_path):
             break
         os.kill(pid, number)
-        if _free(address, KILL_S):
+        if wait_until_free(address, KILL_S):
             print(f"stopped by force (pid {pid})")
             return 0
     if locks.is_locked(address.lock_path):
@@ -97,18 +101,13 @@ def _kill(address: Address, pid: int | None) -> int:
     return 0
 
 
+def _leaving(address: Address) -> bool:
+    return state_file.read(address.lock_path).get("state") in ("draining", "stopping")
+
+
 def _holder(address: Address) -> int | None:
     pid = state_file.read(address.lock_path).get("pid")
     return pid if isinstance(pid, int) and pid > 1 else None
-
-
-def _free(address: Address, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while locks.is_locked(address.lock_path):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_S)
-    return True
 
 
 def _only_here(address: Address, verb: str) -> None:
@@ -121,9 +120,13 @@ def _only_here(address: Address, verb: str) -> None:
 def status(given: Given, address: Address) -> int:
     """What the daemon says of itself; exit code 3 when none runs."""
     try:
-        with connect(address, NAME) as connection:
+        with administer(address, NAME) as connection:
             found = connection.request("hermes/daemon/status", {}, REQUEST_S)
+            if not connection.welcome:
+                found["compatible"] = False
     except DaemonUnavailable as error:
+        if _leaving(address) and locks.is_locked(address.lock_path):
+            return _status_of_leaving(given, address)
         if error.exit_code != EXIT_NOT_RUNNING:
             raise
         if given["json"]:
@@ -156,33 +159,68 @@ def status(given: Given, address: Address) -> int:
     return 0
 
 
+def _status_of_leaving(given: Given, address: Address) -> int:
+    """A daemon that drains takes no new connection: what it wrote into its lock file."""
+    owner = state_file.read(address.lock_path)
+    if given["json"]:
+        rows = {"running": True, "home": address.home, "pid": owner.get("pid"), "state": owner.get("state")}
+        until = owner.get("until")
+        left = max(0.0, round(until - time.time(), 1)) if isinstance(until, (int, float)) else None
+        handover = {"state": owner.get("state"), "restart": bool(owner.get("restart")), "deadlineS": left}
+        print(json.dumps({**rows, "handover": handover}, indent=2))
+    else:
+        print(f"{'state':12} {owner.get('state')}")
+        print(f"{'handover':12} {owner_of(address)}")
+    return EXIT_TRY_AGAIN
+
+
 def _described(found: Given, address: Address) -> list[tuple[str, object]]:
-    idle, counts = found["idle"], found["sessions"]
+    """Rows for people. A daemon of another version may leave things out that this one tells."""
+    idle, counts = found.get("idle", {}), found.get("sessions", {})
     holders = ", ".join(idle.get("holders", ())) or "nothing"
     leaving = idle.get("exitsInS")
     rows: list[tuple[str, object]] = [
         ("state", found.get("state", "ready")),
-        ("pid", found["pid"]),
+        ("pid", found.get("pid", "?")),
         ("version", f"{found.get('version', '?')}{_skew(found)}"),
-        ("up", state_file.duration(found["uptimeS"])),
+        ("up", state_file.duration(found.get("uptimeS", 0))),
         ("home", found.get("home") or address.home),
         ("endpoints", ", ".join(found.get("endpoints", ()))),
-        ("sessions", f"{counts['live']} live, {counts['busy']} busy; {found['turns']} turns running"),
-        ("requests", f"{found['openRequests']} open"),
-        ("children", found["children"]),
-        ("memory", f"{found['rssBytes'] / 1_048_576:.1f} MiB"),
+        (
+            "sessions",
+            f"{counts.get('live', 0)} live, {counts.get('busy', 0)} busy; {found.get('turns', 0)} turns running",
+        ),
+        ("requests", f"{found.get('openRequests', 0)} open"),
+        ("children", found.get("children", 0)),
+        ("memory", f"{found.get('rssBytes', 0) / 1_048_576:.1f} MiB"),
         ("storage", found.get("storage", "ok")),
         ("kept by", holders if leaving is None else f"nothing; leaves in {state_file.duration(leaving)}"),
     ]
+    if found.get("handover"):
+        rows.append(("handover", _handover(found["handover"])))
     rows += [("warning", text) for text in found.get("warnings", ())]
     return rows
 
 
 def _skew(found: Given) -> str:
+    if found.get("compatible") is False:
+        return f" (no protocol in common with this client, {__version__}; `hermes daemon restart` replaces it)"
     if found.get("stale"):
-        return " (stale: the installed code has changed; it restarts when idle)"
+        return " (stale: the installed code has changed)"
     other = found.get("version") not in ("", None, __version__)
     return f" (this client is {__version__})" if other else ""
+
+
+def _handover(told: Given) -> str:
+    """How the daemon gives way, in a sentence."""
+    if told.get("state") == "stale":
+        return "leaves as soon as nothing keeps it; the next client starts the new build"
+    left = told.get("deadlineS")
+    parts = [str(told.get("state"))]
+    parts += [f"for {state_file.duration(left)} more at most"] if left is not None else []
+    parts += [f"waiting for {', '.join(told['waitingFor'])}"] if told.get("waitingFor") else []
+    parts += ["another daemon is to follow"] if told.get("restart") else []
+    return ", ".join(parts)
 
 
 def logs(given: Given, address: Address) -> int:

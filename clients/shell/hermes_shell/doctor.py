@@ -10,7 +10,7 @@ from typing import Any
 
 from hermes_local import __version__, locks, state_file
 from hermes_local.address import Address, AddressError, ensure_private_dir
-from hermes_local.spawn import EXIT_NOT_RUNNING, DaemonUnavailable, connect
+from hermes_local.spawn import EXIT_NOT_RUNNING, DaemonUnavailable, Incompatible, connect
 from hermes_shell.table import paint
 
 Given = dict[str, Any]
@@ -121,6 +121,8 @@ def _daemon(address: Address) -> list[Check]:
         with connect(address, "hermes doctor") as connection:
             status = connection.request("hermes/daemon/status", {}, REQUEST_S)
             models = connection.request("hermes/models/list", {}, REQUEST_S)
+    except Incompatible as error:
+        return [Check("daemon", "warn", str(error), "`hermes daemon restart`, when its turns may be waited for")]
     except DaemonUnavailable as error:
         if error.exit_code == EXIT_NOT_RUNNING and not locks.is_locked(address.lock_path):
             return [Check("daemon", "ok", "not running; it starts by itself"), _offline_config(address)]
@@ -139,12 +141,12 @@ def _daemon(address: Address) -> list[Check]:
 
 
 def _running(status: Given) -> Check:
-    up = state_file.duration(status["uptimeS"])
-    text = f"pid {status['pid']}, up {up}, {status['rssBytes'] / 1_048_576:.0f} MiB"
-    if status.get("stale") or status.get("version") not in ("", None, __version__):
-        return Check(
-            "daemon", "warn", f"{text}, version {status.get('version')}", "`hermes daemon restart` loads the new one"
-        )
+    up = state_file.duration(status.get("uptimeS", 0))
+    text = f"pid {status.get('pid', '?')}, up {up}, {status.get('rssBytes', 0) / 1_048_576:.0f} MiB"
+    stale = ", stale: the installed code has changed" if status.get("stale") else ""
+    if stale or status.get("version") not in ("", None, __version__):
+        advice = "`hermes daemon restart` loads the new one; it does so by itself when nothing keeps it"
+        return Check("daemon", "warn", f"{text}, version {status.get('version')}{stale}", advice)
     return Check("daemon", "ok", text)
 
 

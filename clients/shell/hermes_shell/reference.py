@@ -57,7 +57,7 @@ DAEMON = """\
 | `hermes-daemon schema [--format jsonschema\\|openrpc] [--out DIR]` | the protocol's schema |
 | `hermes-daemon config get\\|set\\|unset\\|path\\|validate` | the configuration without a daemon |
 | `hermes-daemon models pull\\|list\\|rm` | models of the embedded provider |
-| `hermes-daemon start\\|stop\\|restart\\|status\\|logs\\|reload` | the same as `hermes daemon …` |
+| `hermes-daemon start\\|stop\\|restart\\|status\\|logs\\|reload\\|install\\|uninstall` | as `hermes daemon …` |
 """
 
 

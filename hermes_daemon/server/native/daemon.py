@@ -62,7 +62,7 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
     changed: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     if "config" in params.what:
-        reloaded = engine.reload()
+        reloaded = connection.daemon.reload()
         changed, errors = reloaded.changed, tuple(map(str, reloaded.errors))
         notes = (*reloaded.warnings, *notes)
     if "plugins" in params.what:

@@ -49,6 +49,7 @@ class Chat:
         self.daemon_state = "ready"
         self.older_cursor: str | None = None
         """The item before which /older goes on."""
+        self._handed_over = False
         self.session: Session
         self.view: View
         """The session as far as the transcript was fed: what is shown. The session itself may be ahead."""
@@ -272,7 +273,11 @@ class Chat:
             restarted = self._boot_id and self.connection.welcome.boot_id != self._boot_id
             self._boot_id = self.connection.welcome.boot_id
             self.daemon_state = "ready"
-            self.say("the daemon was restarted; connected again" if restarted else "connected again", "warning")
+            said = "the daemon was restarted; connected again" if restarted else "connected again"
+            if restarted and self._handed_over:
+                said += ", nothing was lost"
+            self._handed_over = False
+            self.say(said, "warning")
         elif state == "closed" and reason:
             self.say(f"the connection is closed: {reason}", "error")
         self._face.redraw()
@@ -286,6 +291,7 @@ class Chat:
     def _daemon_state(self, params: msgspec.Raw) -> None:
         told = _decode_state(params)
         self.daemon_state = told.state
+        self._handed_over = told.restart
         if told.state != "ready":
             within = f", within {told.deadline_s:.0f} s" if told.deadline_s is not None else ""
             after = "; another one takes its place" if told.restart else ""

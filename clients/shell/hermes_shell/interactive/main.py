@@ -26,9 +26,12 @@ def run(options: ChatOptions) -> int:
 
 async def _chat(options: ChatOptions) -> int:
     import asyncio
+    import functools
 
     from hermes_client import Connection
+    from hermes_client.start import replace
     from hermes_local.address import resolve
+    from hermes_protocol.errors import ProtocolError
     from hermes_protocol.methods import Capabilities, Client, EventOptions
     from hermes_shell.interactive.refusals import explained
 
@@ -39,7 +42,14 @@ async def _chat(options: ChatOptions) -> int:
     client = Client(name=f"chat {os.environ.get('USER', '')}".strip())
     loading = asyncio.create_task(asyncio.to_thread(_load))
     with explained():
-        connection = await Connection.open(client=client, capabilities=capabilities, profile=options.profile)
+        opening = functools.partial(Connection.open, client=client, capabilities=capabilities, profile=options.profile)
+        try:
+            connection = await opening()
+        except ProtocolError as refused:
+            if refused.kind != "version_unsupported" or not _agreed(refused.message):
+                raise
+            await replace(options.profile)
+            connection = await opening()
         try:
             session, made = await _session(connection, options)
             look = await look_of(connection)
@@ -48,6 +58,16 @@ async def _chat(options: ChatOptions) -> int:
             raise
     await loading
     return await _show(connection, session, made, look, resolve(profile=options.profile).home)
+
+
+def _agreed(why: str) -> bool:
+    """Whether the person wants the daemon of another version replaced."""
+    print(f"hermes: {why}")
+    try:
+        said = input("Let its turns finish and replace it now? [y/N] ")
+    except EOFError:
+        return False
+    return said.strip().lower() in ("y", "yes")
 
 
 def _load() -> None:
