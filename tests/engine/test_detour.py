@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from hermes_daemon.core.ports import Chunk, ModelInfo, ProviderFailure, Reply, Request, ToolContext, ToolOutcome
+from hermes_daemon.core.settings import ProviderSettings
+from hermes_daemon.providers.http_provider import HttpProvider
 from hermes_protocol.content import Message, TextPart, ToolCall, Usage
 from tests.support.live import Live, Peer, TestTool, live
+from tests.support.raw_http import HttpConnection, HttpRequest, RawHttp
+from tests.support.shared_data import case
 
 Events = list[dict[str, Any]]
 
@@ -95,6 +99,39 @@ def test_a_wait_before_the_next_attempt_is_broken_off_by_an_interrupt(tmp_path: 
     asyncio.run(run())
 
 
+def test_a_stream_that_falls_silent_between_two_chunks_is_told_and_asked_again(tmp_path: Path) -> None:
+    asked = 0
+
+    async def handler(request: HttpRequest, connection: HttpConnection) -> None:
+        nonlocal asked
+        asked += 1
+        await connection.begin_stream()
+        await connection.piece(b'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n')
+        if asked == 1:
+            await connection.gone.wait()
+            return
+        await connection.piece(b'data: {"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"stop"}]}\n\n')
+        await connection.piece(b"data: [DONE]\n\n")
+        await connection.end_stream()
+
+    async def run() -> None:
+        async with RawHttp(handler) as server:
+            provider = HttpProvider("lab", ProviderSettings(base_url=server.url, stall_timeout=0.2), {}.get)
+            info = ModelInfo("lab/m", "m", "lab")
+            async with live(str(tmp_path / "home"), provider=provider, info=info) as daemon:
+                peer = await daemon.peer()
+                session = await peer.session(str(tmp_path))
+                assert (await peer.say(session, "hello"))["data"]["status"] == "completed"
+                assert [row["error"]["kind"] for row in kinds(peer.events, "turn.retrying")] == ["stall"]
+                page = await peer.request("hermes/session/items", {"sessionId": session})
+                assert page["items"][-1]["text"] == "Hello"
+                spent = await peer.request("hermes/usage/get", {"sessionId": session})
+                assert spent["byTask"][0]["calls"] == 2  # the one that broke off is billed as well
+            await provider.close()
+
+    asyncio.run(run())
+
+
 class Narrow:
     """A provider that asks for a big file, refuses what is longer than it likes, and then answers in words."""
 
@@ -144,6 +181,7 @@ def narrow_turn(tmp_path: Path, provider: Narrow) -> tuple[dict[str, Any], Event
 
 
 def test_an_overflow_in_the_middle_of_a_turn_is_sent_again_shorter_and_the_turn_goes_on(tmp_path: Path) -> None:
+    case("provider", "overflow-inside-turn")
     provider = Narrow(40_000)
     ended, events, ran, _ = narrow_turn(tmp_path, provider)
     assert ended["status"] == "completed"
