@@ -12,7 +12,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "protocol")]
 
 import msgspec  # noqa: E402  (the path above makes a plain checkout enough)
 
-from docs import telemetry_page  # noqa: E402
+from docs import points_page, telemetry_page  # noqa: E402
 from hermes_daemon.config.decode import expectation, struct_in  # noqa: E402
 from hermes_daemon.config.loading import OVERRIDES  # noqa: E402
 from hermes_daemon.config.problem import dotted  # noqa: E402
@@ -57,7 +57,11 @@ def outputs() -> dict[str, str]:
         lines.append(f"| `{key}` | {expectation(field.type)} | {_default(field)} |")
     lines += ["", "## Environment variables", "", "| variable | wins over |", "|---|---|"]
     lines += [f"| `{variable}` | `{dotted(key)}` |" for variable, (key, _) in OVERRIDES.items()]
-    return {"docs/reference/config.md": "\n".join(lines) + "\n", "docs/reference/telemetry.md": telemetry_page.page()}
+    return {
+        "docs/reference/config.md": "\n".join(lines) + "\n",
+        "docs/reference/points.md": points_page.page(),
+        "docs/reference/telemetry.md": telemetry_page.page(),
+    }
 
 
 def _inner(annotation: Any) -> type[Section] | None:

@@ -39,10 +39,14 @@ def page() -> str:
 
 def _fact(fact: type[Measured]) -> list[str]:
     told = (fact.__doc__ or "").strip()
-    lines = [f"### `{fact.event}`", "", f"{told} Least level: `{fact.level}`.", "", "| attribute | unit | meaning |"]
+    lines = [f"### `{fact.event}`", "", f"{told} {_who(fact)}", "", "| attribute | unit | meaning |"]
     lines.append("|---|---|---|")
     lines += [f"| `{row.name}` | {row.unit} | {row.meaning} |" for row in attributes(fact)]
     return [*lines, ""]
+
+
+def _who(fact: type[Measured]) -> str:
+    return f"Opt-in: `{fact.opt_in}`." if fact.opt_in else f"Least level: `{fact.level}`."
 
 
 def _metric(family: Family) -> str:

@@ -60,9 +60,8 @@ async def serve(
     whoever started us for the next daemon. `passed`: the listener is theirs, and the next connection to it does that.
     """
     identity = _identity(address.home, (f"unix:{address.socket_path}",))
-    daemon = Daemon(
-        identity, functools.partial(open_engine, address), lambda: withdraw(), tell_supervisor=tell_supervisor
-    )
+    opening_engine = functools.partial(open_engine, address)
+    daemon = Daemon(identity, opening_engine, lambda: withdraw(), tell_supervisor=tell_supervisor)
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(lambda: Connection(daemon, UNIX).wire, sock=listener, **_kept(loop))
     network: Listening | None = None
@@ -250,7 +249,12 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         redact=redaction,
         middleware=registry,
         environment=_environment(),
-        problems=lambda: (*store.warnings, *map(str, configuration.errors), *configuration.warnings),
+        problems=lambda: (
+            *store.warnings,
+            *map(str, configuration.errors),
+            *configuration.warnings,
+            *guests.problems,
+        ),
         fault=lambda: configuration.fault,
         faults=Faults(logging.getLogger("hermes_daemon.middleware"), redaction),
         sections=guests.estate.prompt_sections,

@@ -33,7 +33,9 @@ COMMANDS = (
         options=(
             PROFILE,
             Option("foreground", "log to standard error as well", short="f"),
-            Option("listen", "listen there too: tcp://HOST:PORT or tls://HOST:PORT, comma separated", value="URLS"),
+            Option(
+                "listen", "listen there too: tcp://HOST:PORT or tls://HOST:PORT; again for more", value="URL", many=True
+            ),
             Option("allow-remote", "let --listen take addresses that other machines can reach"),
             Option("tls-cert", "the certificate of tls:// with its chain (PEM)", value="FILE"),
             Option("tls-key", "its key (PEM)", value="FILE"),
@@ -62,6 +64,7 @@ COMMANDS = (
 ROUTED = {
     "config": "get, set, unset and validate the configuration without a daemon",
     "models": "fetch, list and remove models of the embedded provider",
+    "plugins": "validate a plugin's folder without a daemon",
 }
 # The same commands as `hermes daemon …`, for those who look for them here.
 ALIASES = ("start", "stop", "restart", "status", "logs", "reload", "install", "uninstall")
@@ -286,6 +289,10 @@ def _route(name: str, argv: list[str]) -> int:
         from hermes_daemon import config
 
         return config.main(argv)
+    if name == "plugins":
+        from hermes_daemon.api import validate
+
+        return validate.main(argv, os.path.join(os.path.dirname(__file__), "bundled"))
     from hermes_daemon.providers import pull
 
     return pull.main(argv)

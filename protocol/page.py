@@ -121,7 +121,7 @@ def _type(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f"`{word}`" for word in schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {_type(schema['items'])}"
+        return f"list of {_type(schema['items'])}" if "items" in schema else "list"
     if schema.get("type") == "object":
         below = schema.get("additionalProperties")
         return f"object of {_type(below)}" if isinstance(below, dict) else "object"

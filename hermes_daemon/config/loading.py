@@ -139,6 +139,10 @@ def _override(values: dict[str, Any], environ: Mapping[str, str], notes: Notes) 
                 ConfigError(f"expected a whole number of at least 1, got {given[:40]!r}", path=variable)
             )
             continue
+        if len(key) == 1:
+            values[str(key[0])] = value
+            sources[dotted(key)] = variable
+            continue
         section, name = key
         if value is not msgspec.UNSET and isinstance(values.setdefault(str(section), {}) or {}, dict):
             values[str(section)] = {**(values[str(section)] or {}), name: value}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hermes_daemon.core.history import cut_points
+from hermes_daemon.core.history import cut_points, is_context
 from hermes_protocol.content import Message, ToolResult
 
 LEAST_CHARS = 2_000
@@ -30,7 +30,11 @@ def fit(messages: tuple[Message, ...], room: float, size_of: Callable[[Message],
     left = sum(map(size_of, messages))
     if left <= room:
         return Fitted(messages)
-    cuts = [cut for cut in cut_points(messages)[:-1] if cut < len(messages) and messages[cut].role == "user"]
+    cuts = [
+        cut
+        for cut in cut_points(messages)[:-1]
+        if cut < len(messages) and messages[cut].role == "user" and not is_context(messages, cut)
+    ]
     dropped = 0
     for cut in cuts:
         if left <= room:

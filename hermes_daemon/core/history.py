@@ -112,6 +112,32 @@ def cut_points(messages: Sequence[Message]) -> list[int]:
     return [index for index, message in enumerate(messages) if message.role != "tool"] + [len(messages)]
 
 
+def is_context(messages: Sequence[Message], index: int) -> bool:
+    """True for what plugins added to the user's message right before it: a row of its own that belongs to that one."""
+    row = messages[index]
+    if index == 0 or row.role != "user" or row.item_id is not None:
+        return False
+    before = messages[index - 1]
+    return before.role == "user" and (before.item_id is not None or is_context(messages, index - 1))
+
+
+def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The history as it is sent: context in one message with what it belongs to, a blank line between them. Without
+    any the rows are the caller's own."""
+    sent: list[Message] = []
+    for index, message in enumerate(messages):
+        if is_context(messages, index):
+            parts = (*sent[-1].parts, *(_behind(part) for part in message.parts))
+            sent[-1] = msgspec.structs.replace(sent[-1], parts=parts)
+        else:
+            sent.append(message)
+    return tuple(sent)
+
+
+def _behind(part: Part) -> Part:
+    return TextPart(f"\n\n{part.text}") if isinstance(part, TextPart) else part
+
+
 def repair(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """The history made sendable, and one note for each thing that was changed (for the log, not for the model).
 

@@ -411,6 +411,15 @@ class ToolContext(Protocol):
         """More output, as it comes. Never blocks; clients see it at once."""
         ...
 
+    @property
+    def transforms_output(self) -> bool:
+        """True when somebody may change the output of commands: then it is worth keeping all of it."""
+        ...
+
+    async def transform_output(self, command: str, output: str, code: int | None) -> str:
+        """The output of a command, its limits not yet applied, as middleware leaves it. `code` is its exit code."""
+        ...
+
     async def ask(self, request: Ask) -> Answered:
         """Ask the people who follow the session, and wait. Silence, a refusal and nobody being there are outcomes.
         Rejected when the request itself does not fit."""

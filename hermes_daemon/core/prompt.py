@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hermes_daemon.core.history import repair
+from hermes_daemon.core.history import joined, repair
 from hermes_daemon.core.ports import ModelInfo, Request, ToolSpec
 from hermes_protocol.content import Message
 
@@ -53,7 +53,7 @@ def compose(model: ModelInfo, context: Sequence[Block], messages: tuple[Message,
 def request(prompt: Prompt, model: ModelInfo, *, max_output: int | None, temperature: float | None,
             thinking: str | None, session_id: str) -> Request:  # fmt: skip
     """The request that leaves; the history is one that every provider accepts."""
-    messages, _ = repair(prompt.messages)
+    messages, _ = repair(joined(prompt.messages))
     return Request(
         model=model.name,
         system=prompt.system,

@@ -105,6 +105,8 @@ class AgentSettings(Section, frozen=True):
     api_max_retries: Natural = 3
     interrupt_grace_s: Seconds = 10.0
     system_prompt: str = ""
+    max_verify_nudges: Natural = 3
+    max_response_bytes: Natural = 0
 
 
 class ApprovalSettings(Section, frozen=True):
@@ -209,6 +211,7 @@ class PluginsSettings(Section, frozen=True):
     safe_mode: bool = False
     load_timeout_seconds: Seconds = 10.0
     hook_callback_timeout: Seconds = 30.0
+    stream_reasoning_deltas: bool = False
 
 
 class HookCommand(Section, frozen=True):

@@ -32,6 +32,8 @@ class Measured(msgspec.Struct, frozen=True, rename="camel"):
 
     event: ClassVar[str] = ""
     level: ClassVar[Level] = "metrics"
+    opt_in: ClassVar[str] = ""
+    """The capability without which a connection does not get it, whatever its level."""
 
 
 class TurnMeasured(Measured, frozen=True):
@@ -157,6 +159,60 @@ class JournalCommitted(Measured, frozen=True):
     durable: Annotated[bool, _number("truth", "it was synced to the disk")] = False
 
 
+class MiddlewareStep(Measured, frozen=True):
+    """A middleware did something to a payload."""
+
+    event = "middleware.step"
+    level = "all"
+
+    point: Annotated[str, _word("the point, as in docs/reference/points.md")] = ""
+    owner: Annotated[str, _name("the plugin, client or hook")] = ""
+    index: Annotated[int, _number("number", "its place among those that were asked, from 0")] = 0
+    outcome: Annotated[str, _word("unchanged, committed, short_circuited, failed, skipped, conflicted")] = ""
+    duration_ms: Annotated[float, _number("ms", "inside it, for one around a call the call counted")] = 0.0
+
+
+class MiddlewareTrace(Measured, frozen=True):
+    """A step with its reasons, for connections with the capability `middlewareTrace` that follow the session."""
+
+    event = "middleware.trace"
+    level = "all"
+    opt_in = "middlewareTrace"
+
+    point: Annotated[str, _word("the point, as in docs/reference/points.md")] = ""
+    owner: Annotated[str, _name("the plugin, client or hook")] = ""
+    index: Annotated[int, _number("number", "its place among those that were asked, from 0")] = 0
+    outcome: Annotated[str, _word("unchanged, committed, short_circuited, failed, skipped, conflicted")] = ""
+    duration_ms: Annotated[float, _number("ms", "inside it, for one around a call the call counted")] = 0.0
+    source: Annotated[str, _name("who changed it, in the middleware's words")] = ""
+    reason: Annotated[str, _name("why, in the middleware's words; `tool_added_rejected` in ours")] = ""
+    error: Annotated[str, _name("what it failed with")] = ""
+
+
+class DirectiveSettled(Measured, frozen=True):
+    """What became of a wish at a point where policies decide."""
+
+    event = "directive"
+    level = "all"
+
+    point: Annotated[str, _word("pre_tool_call, pre_verify")] = ""
+    owner: Annotated[str, _name("whose wish it was")] = ""
+    directive_id: Annotated[str, _name("its id")] = ""
+    action: Annotated[str, _word("block, approve, continue, modify")] = ""
+    delivered: Annotated[bool, _number("truth", "it counted; else a stricter one stood before it")] = False
+
+
+class ExtensionFailed(Measured, frozen=True):
+    """A middleware or an observer failed."""
+
+    event = "extension_error"
+    level = "all"
+
+    extension: Annotated[str, _word("`middleware:` and the point")] = ""
+    owner: Annotated[str, _name("the plugin, client or hook")] = ""
+    error: Annotated[str, _name("what it failed with")] = ""
+
+
 class DaemonCounted(Measured, frozen=True):
     """The daemon holds another number of things than before."""
 
@@ -170,7 +226,7 @@ class DaemonCounted(Measured, frozen=True):
 
 FACTS: tuple[type[Measured], ...] = (
     TurnMeasured, ModelCalled, ToolCalled, QuestionResolved, ConnectionStalled, ConnectionClosed, JournalCommitted,
-    DaemonCounted,
+    MiddlewareStep, MiddlewareTrace, DirectiveSettled, ExtensionFailed, DaemonCounted,
 )  # fmt: skip
 """Every fact there is. One that nothing emits has no row."""
 

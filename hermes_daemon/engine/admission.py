@@ -65,6 +65,7 @@ class Admission:
     def __init__(self, session: Session, queue: QueueRow | None) -> None:
         self.queue = TurnQueue(session.session_id, queue)
         self.runner: Runner | None = None
+        self.last: Runner | None = None
         self.closing = False
         self._session = session
         self._mailbox = session.mailbox
@@ -230,6 +231,8 @@ class Admission:
         session.remember(beginning.message)
         depth = beginning.item.by.depth if beginning.item.by is not None else 0
         self.runner = Runner(session, beginning.turn_id, beginning.item.input, options, depth, queued_s)
+        self.last = self.runner
+        self.runner.platform = beginning.item.by.name if beginning.item.by is not None else ""
         self.note_idle()
         self.runner.start(self._ended)
         session.tell_changed()
@@ -360,11 +363,10 @@ class Admission:
             self._expect_open()
             result = QueueResult(self.queue.entries, self.queue.rev + 1, paused=False)
             await self._set_queue(self.queue.entries, paused=False, ops=receipt(result))
+            self.start_soon()  # here: whoever asked may be gone by now
             return result
 
-        result = await self._mailbox.once("hermes/queue/resume", params, params.key, QueueResult, work)
-        self.start_soon()
-        return result
+        return await self._mailbox.once("hermes/queue/resume", params, params.key, QueueResult, work)
 
     def change_queue(self, entries: Sequence[QueueEntry]) -> tuple[Draft, Op]:
         """Take this for the queue, now; the event and the op must be posted before the lock is let go."""

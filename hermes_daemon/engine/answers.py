@@ -18,6 +18,8 @@ from hermes_protocol.events import ClarifyAnswer, Outcome, Question, QuestionSta
 from hermes_protocol.methods import Answer
 
 ALLOWING: Final[frozenset[str]] = frozenset({"allow_once", "allow_session", "allow_always"})
+OF_CLIENTS: Final[frozenset[str]] = frozenset({"clientTool", "clientMiddleware"})
+"""Kinds that a program answers, on the one connection that offered to."""
 FORM_TYPES: Final = ("string", "number", "integer", "boolean")
 
 
@@ -50,6 +52,13 @@ def resolution_of(row: RequestOpened, answer: Answer, by: By) -> Resolution:
         raise _wrong("$.answer", "expected either result or error")
     result = None if answer.result is msgspec.UNSET else answer.result
     return Resolution("answered", by, result=result, error=answer.error)
+
+
+def prompt_of(row: RequestOpened) -> str:
+    """A question in words, for those who only look on."""
+    if row.tool_call is not None:
+        return f"{row.tool_call.title}: {row.reason}" if row.reason else row.tool_call.title
+    return row.prompt or "\n".join(question.text for question in row.questions)
 
 
 def clarified(

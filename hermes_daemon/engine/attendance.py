@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from hermes_daemon.engine.answers import Resolution
+from hermes_daemon.engine.answers import OF_CLIENTS, Resolution
 from hermes_daemon.engine.open_question import OpenQuestion
 from hermes_protocol.content import By
 
@@ -39,7 +39,7 @@ class Attendance:
         self._watchers = watchers
 
     def audience(self, question: OpenQuestion) -> dict[str, Watcher]:
-        """Who can answer: those who show the kind, or for a client's tool the one connection that runs it."""
+        """Who can answer: those who show the kind, or for what a client runs its one connection."""
         row, watchers = question.row, self._watchers()
         if row.connection_id is not None:
             return {name: watcher for name, watcher in watchers.items() if name == row.connection_id}
@@ -71,14 +71,14 @@ class Attendance:
             return None
         if self.audience(question):
             return all_declined(question)
-        if question.row.kind == "clientTool":
+        if question.row.kind in OF_CLIENTS:
             return Resolution("lost")
         return None if unattended == "wait" else question.policy(unattended)
 
     def _await_sight(
         self, question: OpenQuestion, there: Mapping[str, Watcher], reconsider: Callable[[], None]
     ) -> None:
-        shown = question.row.kind != "clientTool"  # a tool runs, nobody looks at it
+        shown = question.row.kind not in OF_CLIENTS  # a tool runs, nobody looks at it
         for name, watcher in there.items():
             if name not in question.sent_to and not (shown and watcher.tells_seen):
                 question.sent_to.add(name)
@@ -96,4 +96,4 @@ class Attendance:
 
 def all_declined(question: OpenQuestion, by: By | None = None) -> Resolution:
     """A client's own tool was declined by the only one who could run it; else it is as if nobody was there."""
-    return Resolution("declined", by) if question.row.kind == "clientTool" else Resolution("policy")
+    return Resolution("declined", by) if question.row.kind in OF_CLIENTS else Resolution("policy")

@@ -18,9 +18,10 @@ from hermes_daemon.core.ports import ModelInfo, Provider, ProviderFailure, Refus
 from hermes_daemon.core.records import AddUsage
 from hermes_daemon.core.retry import next_attempt
 from hermes_daemon.core.settings import AuxiliaryEntry
+from hermes_daemon.engine.passage import Corrected, Passage
+from hermes_daemon.engine.prompting import narrowed
 from hermes_daemon.middleware.payloads import AuxiliaryCall, PointContext
-from hermes_daemon.middleware.registry import Link
-from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, observe, transform
+from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError
 from hermes_protocol.content import Usage
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ async def ask(task: str, request: Request, session: Session, *, turn_id: str = "
         try:
             provider, model = session.parts.models.resolve(wanted)
             async with asyncio.timeout(entry.timeout):
-                return await _announced(_Call(task, session, turn_id, provider, model), request)
+                return await _announced(_call(task, session, turn_id, provider, model), request)
         except Refused as refused:
             problems.append(str(refused))
         except TimeoutError:
@@ -72,23 +73,22 @@ class _Call(msgspec.Struct, frozen=True):
     provider: Provider
     model: ModelInfo
 
-    @property
-    def context(self) -> PointContext:
-        return PointContext(
-            session_id=self.session.session_id,
-            turn_id=self.turn_id,
-            model=self.model.name,
-            provider=self.model.provider,
-            aux_task=self.task,
-        )
-
-    def report(self, link: Link, error: BaseException) -> None:
-        self.session.parts.faults.report(link, error)
+    points: Passage
 
     async def tell(self, point: str, **known: Any) -> None:
-        payload = AuxiliaryCall(self.task, self.model.id, **known)
-        links = self.session.middleware.snapshot(point)
-        await observe(links, payload, self.context, self.report)
+        await self.points.observe(point, lambda: AuxiliaryCall(self.task, self.model.id, **known))
+
+
+def _call(task: str, session: Session, turn_id: str, provider: Provider, model: ModelInfo) -> _Call:
+    place = PointContext(
+        session_id=session.session_id,
+        turn_id=turn_id,
+        task_id=session.session_id,
+        model=model.name,
+        provider=model.provider,
+        aux_task=task,
+    )
+    return _Call(task, session, turn_id, provider, model, Passage(session, lambda: place))
 
 
 async def _announced(call: _Call, request: Request) -> Reply:
@@ -111,17 +111,14 @@ async def _announced(call: _Call, request: Request) -> Reply:
 
 async def _asked(call: _Call, request: Request) -> Reply:
     """llm_request, then llm_execution around each attempt, as with the calls of a turn."""
-    links = call.session.middleware.snapshot("llm_request")
     made = msgspec.structs.replace(request, model=call.model.name, session_id=call.session.session_id)
-    final = await transform(links, made, call.context, call.report)
+    final = await call.points.fold("llm_request", made, lambda before, after: narrowed(made, after))
     attempt = 1
     while True:
         try:
-            execution = call.session.middleware.snapshot("llm_execution")
-            if not execution:
-                reply = await _streamed(call, final)
-            else:
-                reply = await around(execution, final, call.context, lambda asked: _streamed(call, asked), call.report)
+            reply = await call.points.around("llm_execution", final, lambda asked: _streamed(call, final, asked))
+            if not isinstance(reply, Reply):
+                raise MiddlewareError(f"llm_execution: expected a Reply, got {type(reply).__name__}")
         except ProviderFailure as failure:
             limits = call.session.parts.settings().agent
             plan = next_attempt(failure, attempt, limits, visible=False, rand=random.random())  # noqa: S311
@@ -134,8 +131,10 @@ async def _asked(call: _Call, request: Request) -> Reply:
         return reply
 
 
-async def _streamed(call: _Call, request: Request) -> Reply:
-    """The reply of one stream; its deltas are for nobody."""
+async def _streamed(call: _Call, final: Request, asked: Request) -> Reply:
+    """The reply of one stream; its deltas are for nobody. A link around it may narrow the tools of `final`."""
+    kept = narrowed(final, asked)
+    request = kept.value if isinstance(kept, Corrected) else kept
     begun = False
     stream = call.provider.stream(request)
     try:

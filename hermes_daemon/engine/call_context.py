@@ -11,8 +11,10 @@ from hermes_daemon.core.ports import Answered, Ask, Rejected
 from hermes_daemon.core.settings import Settings
 from hermes_daemon.engine.answers import Resolution, flat_schema
 from hermes_daemon.engine.growing import Growing
+from hermes_daemon.engine.passage import Passage
 from hermes_daemon.engine.processes import SessionProcesses
 from hermes_daemon.engine.shown import LineRedactor
+from hermes_daemon.middleware.payloads import TerminalOutput
 from hermes_protocol.events import Question, RequestKind
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ DEPTH_VARIABLE: Final = "HERMES_AGENT_DEPTH"
 class CallContext:
     """ports.ToolContext for one call. `waited` is how many seconds it waited for people."""
 
-    def __init__(self, runner: Runner, call_id: str, growing: Growing, settings: Settings) -> None:
+    def __init__(self, runner: Runner, call_id: str, growing: Growing, settings: Settings, points: Passage) -> None:
         session = runner.session
         self.session_id = session.session_id
         self.turn_id = runner.turn_id
@@ -40,6 +42,7 @@ class CallContext:
         self.secrets: list[str] = []
         self._runner = runner
         self._growing = growing
+        self._points = points
         self._lines = LineRedactor(self.redact)
         self._bytes = self._told = 0
 
@@ -95,6 +98,16 @@ class CallContext:
 
     # --- output ---
 
+    @property
+    def transforms_output(self) -> bool:
+        """See ports.ToolContext."""
+        return self._points.has("transform_terminal_output")
+
+    async def transform_output(self, command: str, output: str, code: int | None) -> str:
+        """See ports.ToolContext."""
+        given = TerminalOutput(command, self.redact(output), code, tool_call_id=self.call_id)
+        return (await self._points.fold("transform_terminal_output", given, _only_output)).output
+
     def progress(self, text: str) -> None:
         """Show more output. Past the inline limit nothing more is streamed, only how many bytes there are, each time
         these are a quarter more: the result holds head, tail and a blob."""
@@ -115,3 +128,9 @@ class CallContext:
     def _listened(self) -> bool:
         # A tool that outlives its interrupt says nothing more: no event of a turn follows turn.ended.
         return self._growing.length < MAX_INLINE and not self._runner.over
+
+
+def _only_output(before: TerminalOutput, after: TerminalOutput) -> TerminalOutput:
+    if not isinstance(after.output, str):
+        raise TypeError(f"output: expected a text, got {type(after.output).__name__}")
+    return msgspec.structs.replace(before, output=after.output)

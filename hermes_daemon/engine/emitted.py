@@ -46,11 +46,13 @@ class Batch:
     """The events of one turn of the event loop. Subscribers that are in step share the very same bytes.
 
     `prev` is the number of the event before the first; `deltas` counts the deltas, `size` the bytes of all; `features`
-    are the experimental ones that a reader of all must have asked for.
+    are the experimental ones that a reader of all must have asked for; `waited` is how many seconds its deltas may
+    have waited for each other.
     """
 
-    def __init__(self, prefix: bytes, prev: int, events: list[Emitted]) -> None:
+    def __init__(self, prefix: bytes, prev: int, events: list[Emitted], waited: float = 0.0) -> None:
         self.prev = prev
+        self.waited = waited
         self.events = events
         self.last = events[-1].seq
         self.deltas = sum(isinstance(event.data, ItemDelta) for event in events)

@@ -24,6 +24,8 @@ LEASE: Final = 1024
 ENVELOPE: Final = 256  # bytes of a frame around the data of its event, about
 RUN_SECONDS: Final = 0.05
 RUN_CHARS: Final = 32_768
+HELD_BYTES: Final = 16_384
+"""Deltas that wait for each other become one frame, which must fit everybody's."""
 MERGED_KEPT: Final = 8
 PAGE_ROWS: Final = 500
 READ_ROWS: Final = 16
@@ -32,6 +34,11 @@ _encode = msgspec.json.Encoder().encode
 
 class Sink(Protocol):
     """Where a subscriber's events go. Must return at once."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds that deltas alone may wait for each other before this one is told."""
+        ...
 
     def events(self, batch: Batch) -> None: ...
 
@@ -70,6 +77,9 @@ class Feed:
         self._run_timer: asyncio.TimerHandle | None = None
         self._tick: list[Emitted] = []
         self._tick_prev = head
+        self._tick_timer: asyncio.TimerHandle | None = None
+        self._tick_bytes = 0
+        self._patience = 0.0
         self._merged: dict[tuple[int, int], list[Emitted]] = {}
         self._arrivals: list[asyncio.Future[None]] = []
         self._unconfirmed: deque[Emitted] = deque()
@@ -264,19 +274,45 @@ class Feed:
         if self.sinks:
             if not self._tick:
                 self._tick_prev = previous
-                asyncio.get_running_loop().call_soon(self.flush_tick)
-            self._tick.append(event)
+            self._hand_on_soon(event)
         if self._arrivals:
             arrivals, self._arrivals = self._arrivals, []
             for arrived in arrivals:
                 if not arrived.done():
                     arrived.set_result(None)
 
+    def _hand_on_soon(self, event: Emitted) -> None:
+        """With the other events of this turn of the loop. Deltas alone wait for more where everybody waits for them
+        anyway: telling a hundred subscribers of each would cost a hundred times as much."""
+        loop = asyncio.get_running_loop()
+        self._tick_bytes += len(event.tail)
+        waits = self._patience and event.delta is not None and self._tick_bytes <= HELD_BYTES
+        if waits and (not self._tick or self._tick_timer is not None):
+            if not self._tick:
+                when = (loop.time() // self._patience + 1) * self._patience
+                self._tick_timer = loop.call_at(when, self.flush_tick)
+        elif not self._tick or self._tick_timer is not None:
+            if self._tick_timer is not None:
+                self._tick_timer.cancel()
+                self._tick_timer = None
+            loop.call_soon(self.flush_tick)
+        self._tick.append(event)
+
+    def listen(self, sinks: list[Sink]) -> None:
+        """These are told from now on."""
+        self.sinks = sinks
+        self._patience = min((sink.patience for sink in sinks), default=0.0)
+
     def flush_tick(self) -> None:
         """Hand the events of this turn of the loop to everybody. Call it before a subscriber joins."""
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
+            self._tick_timer = None
         if self._tick:
-            batch = Batch(self.prefix, self._tick_prev, self._tick)
+            events = merge(self._tick) if self._patience else self._tick
+            batch = Batch(self.prefix, self._tick_prev, events, self._patience)
             self._tick = []
+            self._tick_bytes = 0
             for sink in self.sinks:
                 sink.events(batch)
 

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from hermes_daemon.core.ports import Clock
 from hermes_daemon.core.telemetry import TurnMeasured
+from hermes_protocol.content import Usage
 from hermes_protocol.events import TurnEnded
 
 Part: TypeAlias = Literal["prompt", "middleware", "journal"]
@@ -58,7 +59,7 @@ class Meter:
 
     def measured(self, ended: TurnEnded, model: str) -> TurnMeasured:
         """The fact of a turn that ended like this, now."""
-        usage, spent = ended.usage, self.spent
+        usage, spent = ended.usage or Usage(), self.spent
         return TurnMeasured(
             status=ended.status,
             error=ended.error.kind if ended.error is not None else "",

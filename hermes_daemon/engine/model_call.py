@@ -7,11 +7,13 @@ the provider's stream -> post_api_request or api_request_error -> retry.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hermes_daemon.core import history as laws
 from hermes_daemon.core import window
 from hermes_daemon.core.facts import Fact, ModelFailed, ModelReplied
 from hermes_daemon.core.ports import (
@@ -34,8 +36,11 @@ from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.meter import ms
-from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError, around, transform
-from hermes_protocol.content import Message, ReasoningPart, TextPart, Usage
+from hermes_daemon.engine.passage import Corrected, Passage
+from hermes_daemon.middleware.answers import CODE, DeterministicTurnError, message_of
+from hermes_daemon.middleware.payloads import ApiCall, ApiDone, ApiFailed, Question, Retry, StreamPart
+from hermes_daemon.middleware.styles import ExecutionBlocked, MiddlewareError
+from hermes_protocol.content import Deterministic, Message, Part, ReasoningPart, TextPart, Usage
 from hermes_protocol.events import (
     AgentMessage,
     AnyItem,
@@ -50,18 +55,7 @@ from hermes_protocol.events import (
 if TYPE_CHECKING:
     from hermes_daemon.engine.runner import Runner
 
-T = TypeVar("T")
 YIELD_EVERY = 32
-
-
-class Question(msgspec.Struct, frozen=True):
-    """What `turn.answer` may answer without a model: set `answer` to a message of text parts."""
-
-    session_id: str
-    turn_id: str
-    round: int
-    user_text: str
-    answer: Message | None = None
 
 
 class ModelCall:
@@ -81,22 +75,25 @@ class ModelCall:
         self._first_token: float | None = None
         self._usage: Usage | None = None
         self._cause: ProviderFailure | None = None
+        self._ids = {"api_request_id": ""}
+        self._points = runner.passage(self._ids)
+        self._deterministic_by: Deterministic | None = None
+        self._first_chunk_at: str | None = None
 
     async def run(self) -> Fact:
         """ModelReplied or ModelFailed. Cancellation closes the provider's connection."""
         runner, session = self._runner, self._session
         try:
-            wanted = runner.model or runner.options.model or session.row.options.model
+            wanted = runner.stand_in or runner.options.model or session.row.options.model
             provider, model = session.parts.models.resolve(wanted)
-            runner.model_id = model.id
+            runner.model_id, runner.model = model.id, model
             with runner.meter.during("prompt"):
-                prompt = await prompting.prompt(runner, model, self._history)
+                prompt = await prompting.prompt(runner, self._points, model, self._history)
             answer = await self._answered(prompt)
             if answer is not None:
-                runner.rounds = TurnCount(runner.rounds.model, runner.rounds.deterministic + 1)
                 return await self._deterministic(answer)
             with runner.meter.during("prompt"):
-                request = await prompting.request(runner, model, prompt)
+                request = await prompting.request(runner, self._points, model, prompt)
             while True:
                 fact = await self._measured(provider, model, request)
                 other = self._cause and detour(runner, model, request, self._cause)
@@ -104,33 +101,74 @@ class ModelCall:
                     return fact
                 await self._go_on(other, model)
                 provider, model = session.parts.models.resolve(other.model)
+                runner.model_id, runner.model = model.id, model
+                self._points.trace, self._points.original = (), None
                 with runner.meter.during("prompt"):
-                    prompt = await prompting.prompt(runner, model, self._history)
-                    request = await prompting.request(runner, model, prompt)
+                    prompt = await prompting.prompt(runner, self._points, model, self._history)
+                    request = await prompting.request(runner, self._points, model, prompt)
         except Refused as refused:
-            return ModelFailed(Failure(refused.kind, str(refused)))
+            return ModelFailed(Failure(refused.kind, str(refused)), self.partial())
         except ExecutionBlocked as veto:
-            return ModelFailed(Failure("blocked", f"a middleware stopped the model call: {veto}"), self.partial())
+            words = session.parts.redact(f"a middleware stopped the model call: {veto}")
+            return ModelFailed(Failure("blocked", words), self.partial())
         except MiddlewareError as error:
-            return ModelFailed(Failure("middleware", str(error)), self.partial())
+            return ModelFailed(Failure("middleware", session.parts.redact(str(error))), self.partial())
+        except DeterministicTurnError as error:
+            words = session.parts.redact(f"the answer of a middleware is none: {error}")
+            return ModelFailed(Failure("deterministic_turn", words, data={"code": CODE}))
 
     # --- without a provider ---
 
-    async def _answered(self, prompt: Prompt) -> Message | None:
-        links = self._session.middleware.snapshot("turn.answer")
-        if not links:
+    async def _answered(self, prompt: Prompt) -> Any:
+        """What a link answered, not yet checked; None when it is for the model."""
+        if not self._points.has("turn.answer"):
             return None
-        meter = self._runner.meter
-        user = next((message.text for message in reversed(prompt.messages) if message.role == "user"), "")
-        asked = Question(self._session.session_id, self._runner.turn_id, self._round, user)
-        with meter.during("middleware"):
-            return (await transform(links, asked, self._runner, self._runner.report)).answer
+        asked = Question(self._session.session_id, self._runner.turn_id, self._round, _user_text(prompt.messages))
 
-    async def _deterministic(self, answer: Message) -> Fact:
-        if answer.role != "assistant" or not answer.parts or answer.calls:
-            return ModelFailed(Failure("middleware", "turn.answer must give an assistant message of text parts"))
-        await self._say_text(answer.text)
-        return ModelReplied(answer, "stop")
+        def check(before: Question, after: Question) -> Question:
+            return msgspec.structs.replace(before, answer=after.answer)
+
+        return (await self._points.fold("turn.answer", asked, check)).answer
+
+    async def _deterministic(self, answer: Any) -> Fact:
+        """In this order: check, look for an interrupt, charge, pass `output`, show. What stops it leaves nothing."""
+        runner, redact = self._runner, self._session.parts.redact
+        message = message_of(answer)
+        await asyncio.sleep(0)
+        if runner.stopping:
+            raise asyncio.CancelledError
+        self._charge("".join(part.text for part in message.parts if isinstance(part, (TextPart, ReasoningPart))))
+        message = await self._final(message)
+        parts = tuple(
+            msgspec.structs.replace(part, text=redact(part.text))
+            if isinstance(part, (TextPart, ReasoningPart))
+            else part
+            for part in message.parts
+        )
+        message = msgspec.structs.replace(message, parts=parts)
+        runner.rounds = TurnCount(runner.rounds.model, runner.rounds.deterministic + 1)
+        self._deterministic_by = message.deterministic
+        for part in message.parts:
+            if isinstance(part, ReasoningPart):
+                await self._show_reasoning(part.text)
+            elif isinstance(part, TextPart):
+                await self._show_text(part.text)
+        return ModelReplied(message, "stop")
+
+    def _charge(self, text: str) -> None:
+        """Refused when the turn has said more than the setting agent.max_response_bytes."""
+        most = self._session.parts.settings().agent.max_response_bytes
+        if most:
+            self._runner.response_bytes += len(text.encode("utf-8", "replace"))
+            if self._runner.response_bytes > most:
+                raise Refused(f"the answers of this turn are longer than agent.max_response_bytes ({most:,})",
+                              kind="too_large")  # fmt: skip
+
+    async def _final(self, message: Message) -> Message:
+        """The message after `output`."""
+        text = message.text
+        changed = await self._points.fold("output", text)
+        return message if changed == text else _with_text(message, self._session.parts.redact(changed))
 
     # --- the provider ---
 
@@ -176,81 +214,159 @@ class ModelCall:
         self._session.parts.telemetry.emit(fact, self._session.session_id, self._runner.turn_id)
 
     async def _attempts(self, provider: Provider, model: ModelInfo, request: Request) -> Fact:
+        before = self._points.trace
         attempt = 1
         self._cause = None
         while True:
-            await self._runner.observe("pre_api_request", request)
-            try:
-                reply = await self._execute(provider, request)
-            except ProviderFailure as failure:
-                await self._runner.observe("api_request_error", failure)
-                plan = next_attempt(
-                    failure,
-                    attempt,
-                    self._session.parts.settings().agent,
-                    visible=False,
-                    rand=random.random(),  # noqa: S311
-                )
-                plan = await self._runner.fold("retry", plan) if plan is not None else None
-                if plan is None:
-                    self._cause = failure
-                    return ModelFailed(self._failure(failure), self.partial())
-                await self._again(failure, plan)
-                attempt = plan.attempt
-                self._retries += 1
-                continue
-            await self._runner.observe("post_api_request", reply)
-            self._account(model, request, reply.usage)
-            await self._complete(reply.message)
-            message = reply.message if reply.message.calls else await self._runner.fold("output", reply.message)
-            return ModelReplied(message, reply.stop)
+            self._ids["api_request_id"] = new_id("api")
+            self._points.trace = before
+            done = await self._attempt(provider, model, request, attempt)
+            if not isinstance(done, RetryPlan):
+                return done
+            attempt = done.attempt
+            self._retries += 1
+
+    async def _attempt(
+        self, provider: Provider, model: ModelInfo, request: Request, attempt: int
+    ) -> ModelReplied | ModelFailed | RetryPlan:
+        """One attempt, all its points passed; a RetryPlan when what it showed was taken back and its wait is over."""
+        clock = self._session.parts.clock
+        call = _Attempt(request, attempt - 1, clock.now(), clock.monotonic())
+        await self._points.observe("pre_api_request", lambda: self._about_to(call))
+        try:
+            reply = await self._execute(provider, request)
+        except ProviderFailure as failure:
+            await self._tell_failed(call, failure.kind, failure.message, failure.retryable, failure.status)
+            settings = self._session.parts.settings().agent
+            plan = next_attempt(failure, attempt, settings, visible=False, rand=random.random())  # noqa: S311
+            plan = await self._retried(failure, plan) if plan is not None else None
+            if plan is None:
+                self._cause = failure
+                return ModelFailed(self._failure(failure), self.partial())
+            await self._again(failure, plan)
+            return plan
+        except (ExecutionBlocked, MiddlewareError) as veto:
+            await self._tell_failed(call, "blocked", str(veto), False, None)
+            raise
+        await self._points.observe("post_api_request", lambda: self._done(call, model, reply))
+        self._account(model, request, reply.usage)
+        await self._complete(reply.message)
+        if not reply.message.calls:
+            return ModelReplied(await self._final(reply.message), reply.stop)
+        if reply.message.text:
+            self._points.tell("on_interim_message", lambda: StreamPart(reply.message.text, finished=True))
+        return ModelReplied(reply.message, reply.stop)
+
+    async def _retried(self, failure: ProviderFailure, plan: RetryPlan) -> RetryPlan | None:
+        """The plan as `retry` leaves it."""
+        if not self._points.has("retry"):
+            return plan
+        asked = Retry(failure.kind, plan.attempt, plan.delay, status_code=failure.status)
+        said = await self._points.fold("retry", asked, _only_when)
+        return msgspec.structs.replace(plan, delay=said.delay) if said.retry else None
+
+    def _about_to(self, call: _Attempt) -> ApiCall:
+        request = call.request
+        tokens = window.request_tokens(request.messages, request.system, request.tools)
+        return ApiCall(request, call.retries, len(request.messages), len(request.tools), tokens, call.started_at,
+                       request.max_output, request.system)  # fmt: skip
+
+    def _done(self, call: _Attempt, model: ModelInfo, reply: Reply) -> ApiDone:
+        clock, message = self._session.parts.clock, reply.message
+        return ApiDone(
+            reply=reply,
+            payload=call.request,
+            finish_reason=reply.stop,
+            api_duration=clock.monotonic() - call.began,
+            started_at=call.started_at,
+            ended_at=clock.now(),
+            assistant_message=message,
+            assistant_content_chars=len(message.text),
+            assistant_tool_call_count=len(message.calls),
+            usage=reply.usage,
+            first_chunk_at=self._first_chunk_at,
+            context_length=model.context_length,
+            response_model=call.request.model,
+        )
+
+    async def _tell_failed(self, call: _Attempt, reason: str, text: str, again: bool, status: int | None) -> None:
+        clock, parts = self._session.parts.clock, self._session.parts
+        await self._points.observe("api_request_error", lambda: ApiFailed(
+            payload=call.request,
+            reason=reason,
+            error_message=parts.redact(text),
+            retryable=again,
+            retry_count=call.retries,
+            max_retries=parts.settings().agent.api_max_retries,
+            api_duration=clock.monotonic() - call.began,
+            started_at=call.started_at,
+            ended_at=clock.now(),
+            status_code=status,
+        ))  # fmt: skip
 
     async def _complete(self, message: Message) -> None:
         """A reply that a middleware gave whole, without deltas, is shown like any other."""
         if self._text is None and message.text:
-            await self._say_text(message.text)
+            await self._show_text(message.text)
 
     async def _execute(self, provider: Provider, request: Request) -> Reply:
-        links = self._session.middleware.snapshot("llm_execution")
-        if not links:
+        if not self._points.has("llm_execution"):
             return await self._stream(provider, request)
         meter = self._runner.meter
         began, streamed = meter.now(), meter.spent["model"]
+
+        async def call(final: Request) -> Reply:
+            kept = prompting.narrowed(request, final)
+            return await self._stream(provider, kept.value if isinstance(kept, Corrected) else kept)
+
         try:
-            reply: Reply = await around(
-                links, request, self._runner, lambda final: self._stream(provider, final), self._runner.report
-            )
+            reply = await self._points.around("llm_execution", request, call)
         finally:
             meter.wrapped(began, meter.spent["model"] - streamed)
+        if not isinstance(reply, Reply):
+            raise MiddlewareError(f"llm_execution: expected a Reply, got {type(reply).__name__}")
         return reply
 
     async def _stream(self, provider: Provider, request: Request) -> Reply:
         """Deltas go to the feed as they come; the last chunk is the reply."""
         meter = self._runner.meter
         self._asked_at, self._first_token = meter.now(), None
-        stream, billed = provider.stream(request), False
+        self._first_chunk_at = None
+        told = _Watched(self._points, self._session.parts.settings().plugins.stream_reasoning_deltas)
+        said, ending = len(self._text.text) if self._text is not None else 0, "cancelled"
+        stream = provider.stream(request)
         try:
             async for chunk in stream:
                 if isinstance(chunk, TextDelta):
-                    await self._say_text(chunk.text)
+                    self._charge(chunk.text)
+                    await self._show_text(chunk.text)
+                    told.say(chunk.text)
                 elif isinstance(chunk, ReasoningDelta):
-                    await self._say_reasoning(chunk.text)
+                    self._charge(chunk.text)
+                    await self._show_reasoning(chunk.text)
+                    told.say(chunk.text, reasoning=True)
                 elif isinstance(chunk, Reply):
-                    billed = True
+                    ending = ""
                     return chunk
+            raise ProviderFailure(
+                "incomplete", "the stream ended without a reply", provider=provider.name, retryable=True
+            )
+        except Exception as error:
+            ending = self._session.parts.redact(str(error)) or type(error).__name__
+            raise
         finally:
-            if self._first_token is not None and not billed:  # it broke off in the middle of an answer
+            if self._first_token is not None and ending:  # it broke off in the middle of an answer: billed all the same
                 self._runner.spending.add(self._runner, self._runner.model_id, self._round, None)
             meter.spent["model"] += meter.now() - self._asked_at
+            told.end(self._text.text[said:] if self._text is not None else "", ending)
             await stream.aclose()  # type: ignore[attr-defined]
-        raise ProviderFailure("incomplete", "the stream ended without a reply", provider=provider.name, retryable=True)
 
-    async def _say_text(self, text: str) -> None:
+    async def _show_text(self, text: str) -> None:
         if self._text is None:
             self._text = await self._begin(AgentMessage)
         await self._say(self._text, text)
 
-    async def _say_reasoning(self, text: str) -> None:
+    async def _show_reasoning(self, text: str) -> None:
         if self._reasoning is None:
             self._reasoning = await self._begin(Reasoning)
         await self._say(self._reasoning, text)
@@ -265,8 +381,11 @@ class ModelCall:
             text="",
             model=runner.model_id,
         )
+        if isinstance(item, AgentMessage) and self._deterministic_by is not None:
+            item = msgspec.structs.replace(item, deterministic=self._deterministic_by)
         if self._first_token is None:
             self._first_token = runner.meter.token_came()
+            self._first_chunk_at = item.created_at
         growing = Growing(self._session.feed, runner.turn_id, item, "text")
         await growing.begin()
         return growing
@@ -285,7 +404,7 @@ class ModelCall:
         runner.room = other.room
         changed = "" if other.model == model.id else other.model
         if changed:
-            runner.model = runner.model_id = changed
+            runner.stand_in = changed
         notice = Notice("warning", other.told, "model.fallback" if changed else "context.retried")
         await self._session.feed.post([Draft(notice, runner.turn_id)])
         self._retries += 1
@@ -354,3 +473,67 @@ class ModelCall:
         if failure.retry_after is not None:
             data["retryAfterMs"] = int(failure.retry_after * 1000)
         return Failure(failure.kind, self._session.parts.redact(failure.message), failure.retryable, data)
+
+
+class _Attempt(msgspec.Struct, frozen=True):
+    """One attempt of a model call."""
+
+    request: Request
+    retries: int
+    started_at: str
+    began: float
+
+
+class _Watched:
+    """Observers of one stream. With none of them a delta costs a truth test."""
+
+    def __init__(self, points: Passage, reasoning: bool) -> None:
+        self._start = points.teller("on_stream_start", StreamPart(""))
+        self._delta = points.teller("on_stream_delta", StreamPart(""))
+        self._end = points.teller("on_stream_end", StreamPart(""))
+        self._reasoning = reasoning
+        self.wanted = bool(self._start or self._delta or self._end)
+
+    def say(self, text: str, *, reasoning: bool = False) -> None:
+        """A piece came."""
+        if not self.wanted or (reasoning and not self._reasoning):
+            return
+        if self._start is not None:
+            self._start(StreamPart("", reasoning=reasoning))
+            self._start = None
+        if self._delta is not None:
+            self._delta(StreamPart(text, reasoning=reasoning))
+
+    def end(self, text: str, error: str) -> None:
+        """Nothing more comes: the whole text, and why when it is not complete."""
+        if self._end is not None:
+            self._end(StreamPart(text, not error, error))
+
+
+def _user_text(messages: tuple[Message, ...]) -> str:
+    """What the user said last, without what plugins added behind it."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].role == "user" and not laws.is_context(messages, index):
+            return messages[index].text
+    return ""
+
+
+def _with_text(message: Message, text: str) -> Message:
+    """The message with this for its text, where its first text was."""
+    parts: list[Part] = []
+    for part in message.parts:
+        if not isinstance(part, TextPart):
+            parts.append(part)
+        elif text:
+            parts.append(TextPart(text))
+            text = ""
+    return msgspec.structs.replace(message, parts=(*parts, *((TextPart(text),) if text else ())))
+
+
+def _only_when(before: Retry, after: Retry) -> Retry:
+    """A link may say whether and when, nothing else."""
+    if not isinstance(after.retry, bool):
+        raise TypeError(f"retry: expected true or false, got {after.retry!r}")
+    if isinstance(after.delay, bool) or not isinstance(after.delay, (int, float)) or not 0 <= after.delay < math.inf:
+        raise TypeError(f"delay: expected seconds, 0 or more; got {after.delay!r}")
+    return msgspec.structs.replace(before, retry=after.retry, delay=float(after.delay))

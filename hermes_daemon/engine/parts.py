@@ -12,6 +12,7 @@ from hermes_daemon.core.settings import Settings
 from hermes_daemon.core.telemetry import Silent
 from hermes_daemon.engine.resolved import Resolved
 from hermes_daemon.middleware.faults import Faults
+from hermes_daemon.middleware.queues import Queues
 from hermes_daemon.middleware.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -22,7 +23,8 @@ class Parts(msgspec.Struct, frozen=True):
     programs start from (the daemon's own, allow-listed); `problems` are faults of the configuration and the
     database, told in the turns that run in spite of them; `fault` is one that lets no turn start, "" when there is
     none; `resolved` remembers the questions that ended; `telemetry` takes what is measured; `faults` takes the
-    failures of middleware; `sections` are the parts of the system prompt that plugins bring."""
+    failures of middleware, `queues` holds what its observers are still to be told; `sections` are the parts of the
+    system prompt that plugins bring."""
 
     store: Store
     models: Models
@@ -36,5 +38,6 @@ class Parts(msgspec.Struct, frozen=True):
     problems: Callable[[], tuple[str, ...]] = tuple
     resolved: Resolved = msgspec.field(default_factory=Resolved)
     faults: Faults = msgspec.field(default_factory=lambda: Faults(log))
+    queues: Queues = msgspec.field(default_factory=Queues)
     sections: Callable[[], tuple[str, ...]] = tuple
     telemetry: Telemetry = Silent()

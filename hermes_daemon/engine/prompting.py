@@ -12,6 +12,7 @@ from hermes_daemon.core.fitting import fit
 from hermes_daemon.core.ports import ModelInfo, Request, ToolSpec
 from hermes_daemon.core.prompt import Prompt
 from hermes_daemon.engine.emitted import Draft
+from hermes_daemon.engine.passage import Corrected, Passage
 from hermes_daemon.engine.uploads import with_images
 from hermes_protocol.content import Message
 from hermes_protocol.events import Notice
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
     from hermes_daemon.engine.runner import Runner
 
 
-async def prompt(runner: Runner, model: ModelInfo, history: tuple[Message, ...]) -> Prompt:
+async def prompt(runner: Runner, points: Passage, model: ModelInfo, history: tuple[Message, ...]) -> Prompt:
     """messages, context_blocks, prompt. The tools stay what the session has, whatever middleware says."""
     session = runner.session
-    messages = await runner.fold("messages", history)
+    messages = await points.fold("messages", history)
     date = session.parts.clock.now()[:10]
     blocks = prompts.blocks(session.row.cwd, date, session.parts.settings().agent.system_prompt)
     blocks += tuple(prompts.Block("plugin", text) for text in session.sections)
-    composed = prompts.compose(model, await runner.fold("context_blocks", blocks), messages, _tools(runner, model))
-    changed = await runner.fold("prompt", composed)
-    return composed if changed is composed else msgspec.structs.replace(changed, tools=composed.tools)
+    composed = prompts.compose(model, await points.fold("context_blocks", blocks), messages, _tools(runner, model))
+    return await points.fold(
+        "prompt", composed, lambda before, after: msgspec.structs.replace(after, tools=before.tools)
+    )
 
 
 async def _thinking(runner: Runner, model: ModelInfo) -> str | None:
@@ -37,14 +39,14 @@ async def _thinking(runner: Runner, model: ModelInfo) -> str | None:
     and that is said, when it does not take it."""
     session = runner.session
     wanted = runner.thinking or session.row.options.thinking or session.parts.settings().model.thinking
-    if wanted is None or runner.model != model.id or model.efforts is None or wanted in model.efforts:
+    if wanted is None or runner.stand_in != model.id or model.efforts is None or wanted in model.efforts:
         return wanted
     text = f"{model.id} takes no reasoning effort {wanted!r}; it is asked without."
     await session.feed.post([Draft(Notice("info", text, "model.thinking"), runner.turn_id)])
     return None
 
 
-async def request(runner: Runner, model: ModelInfo, prompt: Prompt) -> Request:
+async def request(runner: Runner, points: Passage, model: ModelInfo, prompt: Prompt) -> Request:
     """The request that fits the window, and llm_request. Middleware may narrow the tools, not add any."""
     session = runner.session
     settings = session.parts.settings().model
@@ -58,11 +60,18 @@ async def request(runner: Runner, model: ModelInfo, prompt: Prompt) -> Request:
         thinking=await _thinking(runner, model),
         session_id=session.session_id,
     )
-    changed = await runner.fold("llm_request", made)
-    if changed is made:
-        return made
-    allowed = {tool.name for tool in made.tools}
-    return msgspec.structs.replace(changed, tools=tuple(tool for tool in changed.tools if tool.name in allowed))
+    if points.has("llm_request"):
+        points.original = made
+    return await points.fold("llm_request", made, lambda before, after: narrowed(made, after))
+
+
+def narrowed(made: Request, changed: Request) -> Request | Corrected:
+    """`changed` without the tools that `made` did not have."""
+    active = {tool.name for tool in made.tools}
+    tools = tuple(tool for tool in changed.tools if tool.name in active)
+    if len(tools) == len(changed.tools):
+        return changed
+    return Corrected(msgspec.structs.replace(changed, tools=tools), "tool_added_rejected")
 
 
 def _tools(runner: Runner, model: ModelInfo) -> tuple[ToolSpec, ...]:

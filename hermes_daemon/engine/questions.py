@@ -15,7 +15,7 @@ import msgspec
 
 from hermes_daemon.core.ports import Clock, StorageError, Store
 from hermes_daemon.core.records import CloseRequest, Op, PutRequest, RequestRow
-from hermes_daemon.engine.answers import Resolution, clarified, resolution_of
+from hermes_daemon.engine.answers import OF_CLIENTS, Resolution, clarified, resolution_of
 from hermes_daemon.engine.attendance import Attendance, Watcher, all_declined
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.feed import Feed
@@ -48,11 +48,13 @@ def denied_by_policy(_: str) -> Resolution:
 class Questions:
     """The open questions of one session. `watchers` gives those who follow it, by connection id; `unattended` is the
     policy for when none of them can answer: wait, or what a question's `policy` is asked by name. `changed` is called
-    when there is one more or less, `measured` with the outcome when one has ended."""
+    when there is one more or less, `measured` with the outcome when one has ended, `watched` when one was opened (with
+    no outcome) and when it has ended."""
 
     def __init__(self, feed: Feed, store: Store, clock: Clock, watchers: Callable[[], Mapping[str, Watcher]],
                  resolved: Resolved, unattended: str, changed: Callable[[], None],
-                 measured: Callable[[RequestOpened, str], None] = lambda row, outcome: None) -> None:  # fmt: skip
+                 measured: Callable[[RequestOpened, str], None] = lambda row, outcome: None,
+                 watched: Callable[[RequestOpened, str], None] = lambda row, outcome: None) -> None:  # fmt: skip
         self._feed = feed
         self._store = store
         self._clock = clock
@@ -60,6 +62,7 @@ class Questions:
         self._resolved = resolved
         self._changed = changed
         self._measured = measured
+        self._watched = watched
         self._open: dict[str, OpenQuestion] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self.unattended = unattended
@@ -78,8 +81,8 @@ class Questions:
 
     @property
     def wait_for_people(self) -> bool:
-        """True while a person is asked something; a tool of a client is no person."""
-        return any(one.claimed is None and one.row.kind != "clientTool" for one in self._open.values())
+        """True while a person is asked something; what a client runs is no person."""
+        return any(one.claimed is None and one.row.kind not in OF_CLIENTS for one in self._open.values())
 
     def is_open(self, request_id: str) -> bool:
         """True for a question of this session that waits."""
@@ -89,8 +92,8 @@ class Questions:
         self,
         kind: RequestKind,
         *,
-        turn_id: str,
-        item_id: str,
+        turn_id: str | None,
+        item_id: str | None,
         timeout_s: float,
         policy: Callable[[str], Resolution] = denied_by_policy,
         **fields: Any,
@@ -115,6 +118,7 @@ class Questions:
             await asyncio.shield(announced)
             question.announced = True
             self._changed()
+            self._watched(row, "")
             self._consider(question)
             return await asyncio.shield(question.future)
         except asyncio.CancelledError:
@@ -138,7 +142,7 @@ class Questions:
             raise AssertionError
         owner = question.row.connection_id
         if owner not in (None, connection_id):
-            raise ProtocolError("permission_denied", f"only the connection {owner}, whose tool it is, may answer")
+            raise ProtocolError("permission_denied", f"only the connection {owner}, which it is for, may answer")
         if answer.decline:
             return await self._decline(question, connection_id, by, receipt)
         if question.row.kind == "clarify":
@@ -289,6 +293,7 @@ class Questions:
         self._resolved.add(row.request_id, Ending(row.session_id, resolution.outcome, resolution.by))
         self._open.pop(row.request_id, None)
         self._measured(row, resolution.outcome)
+        self._watched(row, resolution.outcome)
         if not question.future.done():
             question.future.set_result(resolution)
         self._changed()

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from hermes_daemon.core.effects import CallModel, Compact, Effect, End, Record, RunTools, Settle
 from hermes_daemon.core.facts import Accepted, Began, Compacted, Fact, Interrupted, SentBack, Steered, ToolReturned
-from hermes_daemon.core.ports import StorageError, Tool
+from hermes_daemon.core.ports import ModelInfo, StorageError, Tool
 from hermes_daemon.core.records import AddMessage, Op, PutItem, PutSession, PutTurn, TurnRow
 from hermes_daemon.core.turn import Turn
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.meter import Meter
 from hermes_daemon.engine.model_call import ModelCall
+from hermes_daemon.engine.passage import Passage
 from hermes_daemon.engine.shown import without_secrets
 from hermes_daemon.engine.spending import Spending
 from hermes_daemon.engine.tool_call import run_call
-from hermes_daemon.middleware.registry import Link
-from hermes_daemon.middleware.styles import decide, observe, transform
+from hermes_daemon.middleware.payloads import Draft as FinalDraft
+from hermes_daemon.middleware.payloads import PointContext, SessionPhase, TurnContext, TurnOver, TurnSaid
+from hermes_daemon.middleware.styles import MiddlewareError
 from hermes_protocol.content import InputBlock, Message, TextPart, ToolCall, ToolResult, Usage, input_text
 from hermes_protocol.events import (
     AnyItem,
@@ -72,9 +74,14 @@ class Runner:
         self.spending = Spending()
         self.rounds = TurnCount()
         self.model_id = session.model
+        self.model: ModelInfo | None = None
+        self.platform = ""
+        self.changed_paths: dict[str, None] = {}
+        self.response_bytes = self._nudges = 0
+        self._said = ""
         self.occupancy: float | None = None
         self.thinking: str | None = None
-        self.model: str | None = None
+        self.stand_in: str | None = None
         self.room: int | None = None
         self.shortened: set[str] = set()
         self.failed_models: set[str] = set()
@@ -96,6 +103,7 @@ class Runner:
         self._blobs: list[Op] = []
         self._ended: Callable[[], None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self.points = self.passage()
 
     # --- from outside ---
 
@@ -134,17 +142,17 @@ class Runner:
         self._inbox.put_nowait(Stop(reason))
         return True
 
-    async def wait(self) -> None:
-        """Return when the turn is over."""
+    async def wait(self, limit_s: float | None = None) -> None:
+        """Return when the turn is over and its observers know, or after so many seconds."""
         if self._task is not None:
-            await asyncio.shield(self._task)
+            await asyncio.wait([self._task], timeout=limit_s)
 
     # --- the loop ---
 
     async def _run(self) -> None:
         try:
             await self._tell_problems()
-            await self.session.begin(self.report)
+            await self._begin()
             await self._perform_all(self.turn.feed(Began(tuple(self.session.history))))
             while not self.over:
                 fact = await self._inbox.get()
@@ -152,6 +160,8 @@ class Runner:
                     await self._stop(fact)
                 else:
                     await self._perform_all(self.turn.feed(fact))
+        except MiddlewareError as error:  # one that may end a turn
+            await self._failed(Failure("middleware", self.session.parts.redact(str(error))))
         except Exception as error:  # the runner: a bug in one turn must not leave its session stuck
             await self._crashed(error)
         finally:
@@ -170,6 +180,21 @@ class Runner:
             session.told.update(fresh)
             notices = [Notice("warning", session.parts.redact(text), "config.problem") for text in fresh]
             await session.feed.post([Draft(notice, self.turn_id) for notice in notices])
+
+    async def _begin(self) -> None:
+        """The points before the first model call. What plugins add to the user's message is a row behind it, so that
+        later turns send the same."""
+        session = self.session
+        first = len(session.history) == 1
+        await session.begin(self.points, self.turn_id)
+        if first:
+            await self.points.observe("on_session_start", lambda: SessionPhase(session.session_id, self.turn_id))
+        if self.points.has("pre_llm_call"):
+            asked = TurnContext(input_text(self.input), first, tuple(session.history), session.row.parent or "")
+            contexts = (await self.points.fold("pre_llm_call", asked, _only_contexts)).contexts
+            text = session.parts.redact("\n\n".join(each for each in contexts if each.strip()))
+            if text:
+                await self._write(Message("user", (TextPart(text),)))
 
     async def _perform_all(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -222,6 +247,7 @@ class Runner:
     async def _write(self, message: Message) -> None:
         drafts, ops = self._items_of(message)
         message = without_secrets(message, self.session.parts.redact)
+        self._said = message.text if message.role == "assistant" else self._said
         ops.append(AddMessage(session_id=self.session.session_id, message=message, turn_id=self.turn_id))
         ops = [*self._blobs, *ops]
         self._blobs = []
@@ -291,16 +317,19 @@ class Runner:
         last = len(effect.calls) - 1
         for index, call in enumerate(effect.calls):
             self._spawn(self._one_call(call, cut=effect.cut and index == last))
+        await asyncio.sleep(0)  # each has begun: one that is cancelled from here on says so to its observers
 
     async def _one_call(self, call: ToolCall, *, cut: bool) -> ToolReturned:
         return await run_call(self, call, cut=cut)
 
     async def _settle(self, draft: Message) -> Fact:
-        links = self.session.middleware.snapshot("pre_verify")
-        with self.meter.during("middleware"):
-            directive = await decide(links, draft, self, self.report) if links else None
-        if directive is not None and directive.action in ("continue", "block"):
-            return SentBack(Message("user", (TextPart(directive.message),)))
+        settings, redact = self.session.parts.settings().agent, self.session.parts.redact
+        if self.changed_paths and self._nudges < settings.max_verify_nudges:
+            paths, attempt = tuple(self.changed_paths), self._nudges
+            decision = await self.points.decide("pre_verify", lambda: FinalDraft(redact(draft.text), paths, attempt))
+            if decision is not None and decision.action in ("continue", "block") and decision.message.strip():
+                self._nudges += 1
+                return SentBack(Message("user", (TextPart(redact(decision.message)),)))
         return Accepted()
 
     # --- the end ---
@@ -335,7 +364,19 @@ class Runner:
         with self.meter.during("journal"):
             await asyncio.shield(written)
         self._measure(ended)
-        await self.observe("on_session_end", ended)
+        await self._tell_over(ended)
+
+    async def _tell_over(self, ended: TurnEnded) -> None:
+        """Behind the end: nobody waits for observers of a turn."""
+        if ended.status not in ("failed", "interrupted"):
+            await self.points.observe(
+                "post_llm_call",
+                lambda: TurnSaid(input_text(self.input), self._said, tuple(self.session.history)),
+            )
+        await self.points.observe("on_session_end", lambda: TurnOver(
+            self.turn_id, ended.status == "completed", ended.status in ("failed", "refused"),
+            ended.status == "interrupted", ended.stop or ended.status,
+        ))  # fmt: skip
 
     def _measure(self, ended: TurnEnded) -> None:
         parts = self.session.parts
@@ -354,7 +395,7 @@ class Runner:
         ended = TurnEnded(
             end.status,
             end.stop,
-            self.usage,
+            msgspec.UNSET if self.rounds.deterministic and not self.rounds.model else self.usage,
             end.error,
             self.forced,
             self.dropped,
@@ -435,32 +476,45 @@ class Runner:
             return
         incident = new_id("incident")
         log.error("turn %s failed, incident %s", self.turn_id, incident, exc_info=error)
-        if self._ending:
-            return
+        if not self._ending:
+            await self._failed(_fault(error, incident))
+
+    async def _failed(self, failure: Failure) -> None:
+        """End the turn, whatever it is doing."""
         self.turn.phase = "over"
         try:
-            await self._end(End("failed", "internal", _fault(error, incident)))
+            await self._end(End("failed", "internal" if failure.kind == "storage_error" else failure.kind, failure))
         except StorageError as unwritten:
             log.warning("turn %s: its end cannot be written: %s", self.turn_id, unwritten)
 
-    async def fold(self, point: str, value: T) -> T:
-        """Pass a transform point: the caller's own object when nobody registered."""
-        links = self.session.middleware.snapshot(point)
-        if not links:
-            return value
-        with self.meter.during("middleware"):
-            return await transform(links, value, self, self.report)
+    # --- middleware ---
 
-    async def observe(self, point: str, payload: object) -> None:
-        """Pass an observe point."""
-        links = self.session.middleware.snapshot(point)
-        if links:
-            with self.meter.during("middleware"):
-                await observe(links, payload, self, self.report)
+    def passage(self, ids: Mapping[str, Any] | None = None) -> Passage:
+        """A way through the points of this turn, or of a model call or tool call in it with ids of its own (fields of
+        PointContext; read each time)."""
+        return Passage(self.session, lambda: self._place(ids or {}), self.meter, lambda: not self.over)
 
-    def report(self, link: Link, error: BaseException) -> None:
-        """A middleware of this turn failed: into the log."""
-        log.warning("turn %s: %s at %s: %s", self.turn_id, link.owner, link.point, error)
+    def _place(self, ids: Mapping[str, Any]) -> PointContext:
+        session_id, info = self.session.session_id, self.model
+        settings = self.session.parts.settings().providers.get(info.provider) if info is not None else None
+        return PointContext(
+            session_id=session_id,
+            turn_id=self.turn_id,
+            round=self.turn.round,
+            model=info.name if info is not None else self.model_id,
+            provider=info.provider if info is not None else "",
+            base_url=settings.base_url if settings is not None else "",
+            api_mode=settings.format if settings is not None else "",
+            platform=self.platform,
+            task_id=session_id,
+            **ids,
+        )
+
+
+def _only_contexts(before: TurnContext, after: TurnContext) -> TurnContext:
+    if not all(isinstance(each, str) for each in after.contexts):
+        raise TypeError("contexts: expected texts")
+    return msgspec.structs.replace(before, contexts=after.contexts)
 
 
 def _fault(error: Exception, incident: str) -> Failure:

@@ -23,7 +23,9 @@ from hermes_daemon.core.records import (
 )
 from hermes_daemon.core.telemetry import QuestionResolved
 from hermes_daemon.engine.admission import Admission
+from hermes_daemon.engine.answers import OF_CLIENTS, prompt_of
 from hermes_daemon.engine.attendance import Watcher
+from hermes_daemon.engine.client_middleware import ClientMiddlewares
 from hermes_daemon.engine.client_tools import ClientTools
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.estimates import Estimates
@@ -31,12 +33,13 @@ from hermes_daemon.engine.feed import Feed, Sink
 from hermes_daemon.engine.mailbox import PATIENCE, Mailbox
 from hermes_daemon.engine.meter import ms, seconds_between
 from hermes_daemon.engine.parts import Parts
+from hermes_daemon.engine.passage import Passage
 from hermes_daemon.engine.questions import Questions
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session_row import expect_effort, expect_policy, summary_of, with_option
 from hermes_daemon.engine.uploads import Uploads, check_blobs, parts_of
-from hermes_daemon.middleware.registry import Link, Registry
-from hermes_daemon.middleware.styles import Report, transform
+from hermes_daemon.middleware.payloads import HumanInput, PointContext, SessionPhase
+from hermes_daemon.middleware.registry import Registry
 from hermes_protocol.content import By, InputBlock, Message, Part, Usage
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import (
@@ -59,6 +62,7 @@ from hermes_protocol.methods import (
 
 log = logging.getLogger(__name__)
 TOLD_REPAIRS = 20
+LAST_WORDS_S = 5.0
 
 
 class Subscriber(Sink, Watcher, Protocol):
@@ -103,8 +107,10 @@ class Session:
             row.options.unattended,
             self.tell_changed,
             self._measure_question,
+            self._tell_question,
         )
         self.client_tools = ClientTools(parts.tools)
+        self.client_middleware = ClientMiddlewares(self)
 
     # --- reading ---
 
@@ -179,25 +185,41 @@ class Session:
 
     # --- middleware ---
 
-    async def begin(self, report: Report) -> None:
-        """Pass `session_start`, once for a live session, before its first model call."""
+    async def begin(self, points: Passage, run_id: str) -> None:
+        """Pass `session_start`, once for a live session, before its first model call. MiddlewareError."""
         if not self._begun:
             self._begun = True
             self.sections = self.parts.sections()
-            await self._pass("session_start", report)
+            if points.has("session_start"):
+                await points.fold("session_start", SessionPhase(self.session_id, run_id))
 
-    async def shut_down(self, report: Report) -> None:
-        """Pass `session_shutdown`, once, when the session leaves memory."""
+    async def shut_down(self, reason: str) -> None:
+        """Pass `session_shutdown`, once, when the session leaves memory. MiddlewareError."""
         if not self._shut_down:
             self._shut_down = True
             for task in self.beside:
                 task.cancel()
-            await self._pass("session_shutdown", report)
+            if self.admission.last is not None:  # observers of its end come first
+                await self.admission.last.wait(LAST_WORDS_S)
+            if self.middleware.has("session_shutdown"):
+                await self.points.fold("session_shutdown", SessionPhase(self.session_id, "", reason))
 
-    async def _pass(self, point: str, report: Report) -> None:
-        links = self.middleware.snapshot(point)
-        if links:
-            await transform(links, self.session_id, self, report)
+    @property
+    def points(self) -> Passage:
+        """The points of the session itself, outside of turns."""
+        return Passage(self, lambda: PointContext(session_id=self.session_id, task_id=self.session_id))
+
+    def _tell_question(self, row: RequestOpened, outcome: str) -> None:
+        """Tell observers that a person is asked something, or is not any more; what programs answer is no question."""
+        if row.kind in OF_CLIENTS:
+            return
+        call_id = row.tool_call.id if row.tool_call is not None else row.call_id
+        place = PointContext(session_id=self.session_id, turn_id=row.turn_id or "", task_id=self.session_id,
+                             tool_call_id=call_id or "")  # fmt: skip
+        point = "on_human_input_resolved" if outcome else "on_human_input_request"
+        Passage(self, lambda: place).tell(
+            point, lambda: HumanInput(row.kind, row.request_id, self.parts.redact(prompt_of(row)), outcome)
+        )
 
     # --- the row ---
 
@@ -266,7 +288,11 @@ class Session:
 
     async def add_blob(self, params: BlobCreateParams) -> BlobCreateResult:
         """A piece of a big input; see Uploads.add for the errors."""
-        return await self.mailbox.exclusively(lambda: self.uploads.add(self, params))
+
+        async def work(receipt: Callable[[BlobCreateResult], tuple[Op, ...]]) -> BlobCreateResult:
+            return await self.uploads.add(self, params, receipt)
+
+        return await self.mailbox.once("hermes/blob/create", params, params.key, BlobCreateResult, work)
 
     def expect_blobs(self, blocks: tuple[InputBlock, ...]) -> None:
         """blob_not_found, invalid_params or too_large for blocks that name a blob they cannot have."""
@@ -320,10 +346,10 @@ class Session:
     def attach(self, subscriber: Subscriber) -> None:
         """Events after `feed.head` go to this subscriber from now on."""
         before = self.subscribers.pop(subscriber.connection_id, None)  # it stays in the audience: no clock stops
-        self.feed.sinks = [sink for sink in self.feed.sinks if sink is not before]
+        self.feed.listen([sink for sink in self.feed.sinks if sink is not before])
         self.feed.flush_tick()
         self.subscribers[subscriber.connection_id] = subscriber
-        self.feed.sinks.append(subscriber)
+        self.feed.listen([*self.feed.sinks, subscriber])
         self.questions.audience_changed()
         self.tell_changed()
 
@@ -331,16 +357,12 @@ class Session:
         """The connection does not want this session's events any more, or is gone."""
         gone = self.subscribers.pop(connection_id, None)
         self.client_tools.leave(connection_id)
+        self.client_middleware.leave(connection_id)
         if gone is not None:
-            self.feed.sinks = [sink for sink in self.feed.sinks if sink is not gone]
+            self.feed.listen([sink for sink in self.feed.sinks if sink is not gone])
             self.questions.audience_changed()
             self.tell_changed()
 
     def tell_changed(self) -> None:
         """The summary is another one now."""
         self._changed(self)
-
-
-def report_failure(link: Link, error: BaseException) -> None:
-    """A middleware failed: into the log."""
-    log.warning("%s at %s: %s", link.owner, link.point, error)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,8 +19,10 @@ from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.resolved import Ending
-from hermes_daemon.engine.session import Session, report_failure
+from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.session_row import expect_effort, expect_policy, forked, summary_of
+from hermes_daemon.middleware.payloads import SessionPhase
+from hermes_daemon.middleware.styles import MiddlewareError
 from hermes_protocol.content import By
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import RequestOpened, SessionCreated, SessionDeleted, SessionSummary
@@ -43,9 +45,9 @@ DELETE = "hermes/session/delete"
 
 
 class Sessions:
-    """The sessions of a daemon. `changed` is told of every session whose summary changed, or None for a deleted one."""
+    """The sessions of a daemon. `changed` is told of each whose summary changed, and whether it was deleted."""
 
-    def __init__(self, parts: Parts, changed: Callable[[str, SessionSummary | None], None]) -> None:
+    def __init__(self, parts: Parts, changed: Callable[[SessionSummary, bool], None]) -> None:
         self.parts = parts
         self._live: dict[str, Session] = {}
         self._creating: dict[tuple[str, str], asyncio.Future[CreateResult]] = {}
@@ -138,9 +140,8 @@ class Sessions:
         scope = f"client:{by.client_id}"
         body = digest(params)
         if params.key is not None:
-            first = self._creating.get((scope, params.key))
-            if first is not None:
-                await asyncio.wait([first])
+            while (first := self._creating.get((scope, params.key))) is not None:
+                await asyncio.wait([first])  # when it fails, one of those who wait tries, and the others wait for that
             known = self.parts.store.receipt(scope, "hermes/session/create", params.key)
             if known is not None:
                 return repeat(known, body, CreateResult)
@@ -234,7 +235,12 @@ class Sessions:
         """End the session's turn, leave a tombstone and tell the subscribers; the id is never given out again."""
         if self._was_deleted_by(params):
             return Empty()
-        session = self.get(params.session_id)
+        burial = asyncio.ensure_future(self._bury(self.get(params.session_id), params, by))
+        burial.add_done_callback(_seen)
+        return await asyncio.shield(burial)
+
+    async def _bury(self, session: Session, params: DeleteParams, by: By) -> Empty:
+        """Delete it, whether or not somebody still waits for that: half deleted it would take no turn any more."""
         session.admission.closing = True
         runner = session.runner
         if runner is not None:
@@ -261,10 +267,13 @@ class Sessions:
             raise
         self._live.pop(session.session_id, None)
         session.feed.farewell(SessionDeleted(by))
-        await session.shut_down(report_failure)
+        failed = await _shut_down(session, "deleted")
+        await session.points.observe("on_session_finalize", lambda: SessionPhase(session.session_id, reason="deleted"))
         for connection_id in list(session.subscribers):
             session.detach(connection_id)
-        self._changed(session.session_id, None)
+        self._changed(session.summary(), True)
+        if failed is not None:  # it is gone all the same
+            raise ProtocolError("failed", self.parts.redact(str(failed)))
         return Empty()
 
     def _was_deleted_by(self, params: DeleteParams) -> bool:
@@ -289,7 +298,7 @@ class Sessions:
                 if (error := stop.exception()) is not None:
                     log.error("a session could not be closed: %s", error, exc_info=error)
         for session in self.live:
-            await session.shut_down(report_failure)
+            await _shut_down(session, "stopped")
 
     async def evict(self) -> None:
         """Forget sessions that nobody watches and that do nothing; the store has them."""
@@ -302,12 +311,22 @@ class Sessions:
                 and not session.mailbox.lock.locked()
             ):
                 del self._live[session_id]
-                await session.shut_down(report_failure)
+                await _shut_down(session, "evicted")
 
     def _session_changed(self, session: Session) -> None:
-        self._changed(session.session_id, session.summary())
+        self._changed(session.summary(), False)
 
 
-def _seen(making: asyncio.Future[CreateResult]) -> None:
+async def _shut_down(session: Session, reason: str) -> MiddlewareError | None:
+    """The failure of a middleware that may stop it; the session ends all the same."""
+    try:
+        await session.shut_down(reason)
+    except MiddlewareError as error:
+        log.warning("session %s: %s", session.session_id, session.parts.redact(str(error)))
+        return error
+    return None
+
+
+def _seen(making: asyncio.Future[Any]) -> None:
     if not making.cancelled():
         making.exception()  # whoever asked for it may be gone

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from hermes_daemon.core.ports import Store
-from hermes_daemon.core.records import PutBlob
+from hermes_daemon.core.records import Op, PutBlob
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.mailbox import PATIENCE
 from hermes_daemon.engine.shown import LineRedactor
@@ -52,8 +52,10 @@ class Uploads:
     def __init__(self) -> None:
         self._open: dict[str, Upload] = {}
 
-    async def add(self, session: Session, params: BlobCreateParams) -> BlobCreateResult:
-        """Store a piece, durably. The caller holds the session's lock.
+    async def add(
+        self, session: Session, params: BlobCreateParams, receipt: Callable[[BlobCreateResult], tuple[Op, ...]]
+    ) -> BlobCreateResult:
+        """Store a piece, durably, with its receipt. The caller holds the session's lock.
 
         invalid_params for data that is not what `encoding` says or an offset that is not the end (data.bytes is);
         blob_not_found for a blob that does not grow here; too_large over database.session_blob_bytes.
@@ -76,11 +78,12 @@ class Uploads:
         self._open.pop(
             upload.blob_id, None
         )  # held-back text is gone from `upload`: when the write fails, so is the blob
-        await session.parts.store.write(put, patience=PATIENCE)
-        upload.bytes += len(piece)
+        result = BlobCreateResult(upload.blob_id, upload.bytes + len(piece))
+        await session.parts.store.write(put, *receipt(result), patience=PATIENCE)
+        upload.bytes = result.bytes
         if not params.final:
             self._open[upload.blob_id] = upload
-        return BlobCreateResult(upload.blob_id, upload.bytes)
+        return result
 
     def _upload(self, session: Session, params: BlobCreateParams) -> Upload:
         if params.blob_id is None:

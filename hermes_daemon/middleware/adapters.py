@@ -71,12 +71,33 @@ def adapted(point: Point, call: Call, shape: Shape, workers: Workers, given_up: 
     raise ValueError(f"{point.name} is no point for {shape} callables")
 
 
+def blocking(point: Point, call: Call, shape: Shape) -> Callable[[Any, Any], Any] | None:
+    """`call` as (payload, context) for a thread that belongs to it, without a way through the event loop. None when it
+    is async, or when `point` is not one to be observed."""
+    if point.style != "observe" or is_async(call):
+        return None
+    if shape == "plain":
+        return call
+    names, takes_all = keywords.accepted(call)
+
+    def told(payload: Any, context: Any) -> Any:
+        given = keywords.of_hook(payload, context)
+        return call(**(given if takes_all else {name: given[name] for name in names if name in given}))
+
+    return told
+
+
+def is_async(call: Call) -> bool:
+    """True for a coroutine function and for an object that is called as one."""
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
+
+
 class _Runner:
     """Calls one callable, on the loop when it is async, else in a thread."""
 
     def __init__(self, call: Call, workers: Workers, given_up: Callable[[int], object]) -> None:
         self.call = call
-        self.is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
+        self.is_async = is_async(call)
         self._workers = workers
         self._given_up = given_up
         self.names, self.takes_all = keywords.accepted(call)

@@ -21,19 +21,21 @@ class Faults:
         self._seen: dict[tuple[str, str, str, str], str] = {}
         self.repeats = 0
 
-    def report(self, link: Link, error: BaseException, where: str = "", fields: Sequence[str] = ()) -> None:
-        """Take a failure of `link`. `fields` are the names it was really given, for a callable that wanted others."""
+    def report(self, link: Link, error: BaseException, where: str = "", fields: Sequence[str] = ()) -> bool:
+        """Take a failure of `link`; True for the first of its kind. `fields` are the names it was really given, for a
+        callable that wanted others."""
         text = self._redact(f"{type(error).__name__}: {error}")
         key = (link.point, link.name, type(error).__name__, str(error)[:HEAD])
         passed = f" It is given: {', '.join(sorted(fields))}." if fields else ""
         if key in self._seen:
             self.repeats += 1
             self._log.debug("%s%s at %s failed again: %s", where, link.owner, link.point, text)
-            return
+            return False
         if len(self._seen) >= KEPT:
             del self._seen[next(iter(self._seen))]
         self._seen[key] = link.owner
         self._log.warning("%s%s (%s) at %s: %s.%s", where, link.owner, link.name, link.point, text, passed)
+        return True
 
     def reset(self, owner: str) -> None:
         """Forget the failures of an owner that was loaded again."""

@@ -14,13 +14,14 @@ import msgspec
 from hermes_daemon.core.ports import Reply, Request, ToolOutcome
 from hermes_daemon.middleware import request_shape
 from hermes_daemon.middleware.directives import Directive
-from hermes_daemon.middleware.payloads import Operation, PointContext, ToolDone, TurnContext
+from hermes_daemon.middleware.payloads import Operation, PointContext, Question, ToolDone, TurnContext
 from hermes_daemon.middleware.sanitising import sanitised
 from hermes_protocol.content import Message, TextPart
 
 KINDS: Final = frozenset({"llm_request", "llm_execution", "tool_request", "tool_execution"})
 OBSERVER: Final = "hermes.observer.v1"
 MIDDLEWARE: Final = "hermes.middleware.v1"
+_WHOLE: Final = ("result", "output")
 _OF_TOOLS = ("task_id", "session_id", "tool_call_id", "turn_id", "api_request_id", "provider", "model", "platform")
 _OF_MODELS = ("task_id", "turn_id", "api_request_id", "session_id", "platform", "model", "provider", "base_url",
               "api_mode")  # fmt: skip
@@ -63,6 +64,16 @@ def of(kind: str, payload: Any, original: Any, context: Any) -> dict[str, Any]:
     if kind == "llm_execution" and isinstance(context, PointContext):
         given["middleware_trace"] = [dict(entry) for entry in context.middleware_trace]
     return {**given, "telemetry_schema_version": OBSERVER, "middleware_schema_version": MIDDLEWARE}
+
+
+def given_names(point: str, shape: str, payload: Any, context: Any) -> tuple[str, ...]:
+    """The names a callable of that shape was called with at `point`: what to say when it wanted others."""
+    if shape == "hook":
+        return tuple(of_hook(payload, context))
+    if shape == "hermes":
+        following = ("next_call",) if point.endswith("execution") else ()
+        return (*of(point, payload, None, context), *following)
+    return ("value", "next") if shape == "prism" else ("value", "context")
 
 
 def _identity(context: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -129,9 +140,13 @@ def of_hook(payload: Any, context: Any) -> dict[str, Any]:
         hidden: frozenset[str] = getattr(payload, "HIDDEN", frozenset())
         for name in payload.__struct_fields__:
             if name not in hidden:
-                given[name] = sanitised(getattr(payload, name))
+                value = getattr(payload, name)
+                # A text that a hook may give back changed is given to it whole.
+                given[name] = value if name in _WHOLE and isinstance(value, str) else sanitised(value)
         if "payload" in hidden:
-            given["request"] = sanitised({"method": "POST", "body": request_shape.as_dict(payload.payload)})  # type: ignore[attr-defined]
+            sent = payload.payload  # type: ignore[attr-defined]
+            if sent is not None:
+                given["request"] = sanitised({"method": "POST", "body": request_shape.as_dict(sent)})
     else:
         given["value"] = sanitised(payload)
         if isinstance(payload, str):
@@ -147,6 +162,9 @@ def hook_result(point: str, value: Any, returned: Any) -> Any:
         text = returned.get("context") if isinstance(returned, dict) else returned
         added = isinstance(text, str) and text.strip()
         return msgspec.structs.replace(value, contexts=(*value.contexts, text)) if added else None
+    if isinstance(value, Question) and isinstance(returned, dict):
+        answer = returned.get("answer")
+        return msgspec.structs.replace(value, answer=answer) if answer is not None else None
     if isinstance(returned, str):
         if point == "transform_terminal_output":
             return msgspec.structs.replace(value, output=returned)
@@ -167,7 +185,9 @@ def directive(returned: Any, point: str = "pre_tool_call") -> Directive | None:
             raise ValueError("a block needs a message")
         return Directive("block", str(message))
     if action == "approve":
-        return Directive("approve", str(message), rule_key=str(returned.get("rule_key") or ""))
+        check = returned.get("revalidate")
+        return Directive("approve", str(message), rule_key=str(returned.get("rule_key") or ""),
+                         revalidate=check if callable(check) else None)  # fmt: skip
     if action == "modify":
         args = returned.get("args")
         if not isinstance(args, dict):

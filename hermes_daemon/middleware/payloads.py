@@ -126,8 +126,9 @@ class ApiCall(Payload, frozen=True):
 class ApiDone(Payload, frozen=True):
     """A model call that succeeded. `api_duration` is seconds."""
 
-    HIDDEN: ClassVar[frozenset[str]] = frozenset({"reply"})
+    HIDDEN: ClassVar[frozenset[str]] = frozenset({"reply", "payload"})
     reply: Reply
+    payload: Request
     finish_reason: str
     api_duration: float
     started_at: str
@@ -142,8 +143,10 @@ class ApiDone(Payload, frozen=True):
 
 
 class ApiFailed(Payload, frozen=True):
-    """A model call that failed. `reason` is the failure's kind."""
+    """A model call that failed. `reason` is the failure's kind, `blocked` where middleware stopped it."""
 
+    HIDDEN: ClassVar[frozenset[str]] = frozenset({"payload"})
+    payload: Request
     reason: str
     error_message: str
     retryable: bool
@@ -166,8 +169,8 @@ class Retry(Payload, frozen=True):
 
 
 class Answer(Payload, frozen=True):
-    """What answers a round without a model: blocks of text or thinking, and the id of who answered (1-64 of letters,
-    digits, `. _ : -`, the first a letter or digit)."""
+    """What answers a round without a model: blocks such as {"type": "text", "text": "…"}, and the id of who answered
+    (1-64 of letters, digits, `. _ : -`)."""
 
     content: tuple[dict[str, Any], ...]
     middleware: str

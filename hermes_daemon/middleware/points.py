@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from hermes_daemon.core.ports import Request
-from hermes_daemon.core.prompt import Prompt
+from hermes_daemon.core.prompt import Block, Prompt
 from hermes_daemon.middleware import payloads
 from hermes_protocol.content import Message
 
@@ -40,7 +40,7 @@ def _hook(name: str, scope: Any, payload: Any, summary: str, style: Style = "obs
 _TABLE = (
     Point("messages", "transform", "round", tuple[Message, ...], "The history a round begins with.",
           ("input_assembly",)),
-    Point("context_blocks", "transform", "round", tuple[str, ...], "The blocks of the system prompt.", ("context",)),
+    Point("context_blocks", "transform", "round", tuple[Block, ...], "The blocks of the system prompt.", ("context",)),
     Point("prompt", "transform", "round", Prompt, "The composed prompt; its tools stay the session's.",
           ("prompt_build",)),
     Point("turn.answer", "transform", "round", payloads.Question, "A round may be answered without a model.",

@@ -5,21 +5,24 @@ from __future__ import annotations
 import difflib
 import inspect
 import itertools
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
-from hermes_daemon.middleware.adapters import Shape, adapted
+from hermes_daemon.middleware.adapters import Shape, adapted, blocking
 from hermes_daemon.middleware.points import ALIASES, POINTS, OnError, Point, find
 from hermes_daemon.middleware.workers import Workers
 
 
 class Health(msgspec.Struct):
-    """How a link does: monotonic seconds until which it is left out, and calls that were given up and still run."""
+    """How a link does: monotonic seconds until which it is left out, calls that were given up and still run, and
+    whether it is still registered."""
 
     suppressed_until: float = 0.0
     abandoned: int = 0
+    removed: bool = False
 
     def give_up(self, change: int) -> None:
         """A call was given up (1), or came to its end after that (-1)."""
@@ -27,7 +30,8 @@ class Health(msgspec.Struct):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """One registration. `call` is async and of the point's style (see styles); `name` is the callable's own name."""
+    """One registration. `call` is async and of the point's style (see styles); `name` is the callable's own name.
+    `blocking` is an observer that is not async, to be called in a thread of `workers`."""
 
     id: int
     point: str
@@ -39,6 +43,8 @@ class Link(msgspec.Struct, frozen=True):
     shape: Shape
     wants: Callable[[Any], bool] | None
     health: Health
+    workers: Workers
+    blocking: Callable[[Any, Any], Any] | None = None
 
 
 class Handle(msgspec.Struct, frozen=True):
@@ -54,6 +60,7 @@ class Registry:
     def __init__(self, parent: Registry | None = None) -> None:
         self._parent = parent
         self._links: dict[str, tuple[Link, ...]] = {}
+        self._changing = threading.Lock()  # plugins register from threads of their own
         self._ids: itertools.count[int] = parent._ids if parent else itertools.count(1)
         self.workers: Workers = parent.workers if parent else Workers()
 
@@ -75,6 +82,8 @@ class Registry:
         """
         spec = self._point(point)
         health = Health()
+        if shape == "prism" and spec.name == "tool_result" and wants is None:
+            wants = _succeeded  # in Prism the result of a call that failed or was refused passes no middleware
         link = Link(
             next(self._ids),
             spec.name,
@@ -86,8 +95,11 @@ class Registry:
             shape,
             wants,
             health,
+            self.workers,
+            blocking(spec, call, shape),
         )
-        self._links[spec.name] = (*self._links.get(spec.name, ()), link)
+        with self._changing:
+            self._links[spec.name] = (*self._links.get(spec.name, ()), link)
         return Handle(link.id, lambda: self._keep(spec.name, lambda other: other is not link))
 
     def remove_owner(self, owner: str) -> None:
@@ -109,11 +121,14 @@ class Registry:
         return [link for point in POINTS for link in self.snapshot(point)]
 
     def _keep(self, point: str, wanted: Callable[[Link], bool]) -> None:
-        kept = tuple(link for link in self._links.get(point, ()) if wanted(link))
-        if kept:
-            self._links[point] = kept
-        else:
-            self._links.pop(point, None)
+        with self._changing:
+            kept = tuple(link for link in self._links.get(point, ()) if wanted(link))
+            for link in self._links.get(point, ()):
+                link.health.removed = not wanted(link)
+            if kept:
+                self._links[point] = kept
+            else:
+                self._links.pop(point, None)
 
     def _point(self, name: str) -> Point:
         try:
@@ -122,6 +137,10 @@ class Registry:
             near = difflib.get_close_matches(name, [*POINTS, *ALIASES], 1)
             hint = f", did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"no middleware point is called {name!r}{hint}") from None
+
+
+def _succeeded(done: Any) -> bool:
+    return bool(done.status == "ok")
 
 
 def name_of(call: Callable[..., Any]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+HIDDEN = "[REDACTED]"
 DEPTH = 8
 TOTAL = 50_000
 _SECRET = re.compile(r"^(api_?key|authorization|proxy_authorization|cookie|set_cookie|.*_api_key)$", re.IGNORECASE)
@@ -35,11 +37,23 @@ def _bounded(value: Any, strings: int, sequences: int, depth: int) -> Any:
         return "…"
     if isinstance(value, dict):
         return {
-            key: "[REDACTED]"
-            if _SECRET.match(str(key).replace("-", "_"))
-            else _bounded(each, strings, sequences, depth - 1)
+            key: HIDDEN if _SECRET.match(str(key).replace("-", "_")) else _bounded(each, strings, sequences, depth - 1)
             for key, each in list(value.items())[:sequences]
         }
     if isinstance(value, (list, tuple)):
         return [_bounded(each, strings, sequences, depth - 1) for each in value[:sequences]]
+    return value
+
+
+def blackened(value: Any, redact: Callable[[str], str]) -> Any:
+    """A copy of plain dicts, lists and atoms, whole: keys of secrets blacked out, every text redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {
+            key: HIDDEN if _SECRET.match(str(key).replace("-", "_")) else blackened(each, redact)
+            for key, each in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [blackened(each, redact) for each in value]
     return value

@@ -7,6 +7,7 @@ last good value. With nobody registered each function costs one truth test and g
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -18,8 +19,9 @@ from hermes_daemon.middleware.directives import Decision, Directive, settled
 from hermes_daemon.middleware.registry import Link
 from hermes_daemon.middleware.structural_copy import copied
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
-Report: TypeAlias = Callable[[Link, BaseException], None]
+Report: TypeAlias = Callable[[Link, BaseException], object]
 Outcome: TypeAlias = Literal["unchanged", "committed", "short_circuited", "failed", "skipped", "conflicted"]
 SUPPRESSED_S = 60.0
 MOST_ABANDONED = 3
@@ -93,7 +95,7 @@ async def transform(
             failure = error
         value, outcome, failure = _taken(value, fold, returned, failure, check)
         if failure is not None:
-            report(link, failure)
+            _tell(report, link, failure)
         if steps is not None:
             steps.append(_step(link, index, outcome, began, fold, failure))
         if outcome == "failed" and link.on_error != "event" and failure is not None:
@@ -167,7 +169,7 @@ async def around(
             _note(steps, link, index, "committed", began)
             return value
         if failure is not None and failure is not inner.error:
-            report(link, failure)
+            _tell(report, link, failure)
             _note(steps, link, index, "failed", began, failure)
             raise failure
         _note(steps, link, index, "unchanged", began)
@@ -176,7 +178,7 @@ async def around(
         if failure is None and value is None and inner.value is not None:
             failure = ForgottenReturn("it called next and returned nothing")
         if failure is not None:
-            report(link, failure)
+            _tell(report, link, failure)
             value, outcome = inner.value, "failed"
         _note(steps, link, index, outcome, began, failure)
         return value
@@ -184,7 +186,7 @@ async def around(
         _note(steps, link, index, "short_circuited", began)
         return value
     failure = failure or TypeError("it neither called next nor returned a result")
-    report(link, failure)
+    _tell(report, link, failure)
     _note(steps, link, index, "failed", began, failure)
     if link.on_error != "event":
         raise _thrown(link, index, failure)
@@ -234,7 +236,7 @@ async def decide(links: tuple[Link, ...], payload: Any, context: Any, report: Re
             if directive is not None and not isinstance(directive, Directive):
                 raise TypeError(f"expected a Directive or None, got {type(directive).__name__}")
         except Exception as error:  # see above
-            report(link, error)
+            _tell(report, link, error)
             if link.on_error == "event":
                 continue
             directive = Directive("block", f"{link.owner} could not decide: {error}")
@@ -253,7 +255,7 @@ async def observe(links: tuple[Link, ...], payload: Any, context: Any, report: R
         except Suppressed:
             continue
         except Exception as error:  # see above
-            report(link, error)
+            _tell(report, link, error)
 
 
 async def _bounded(link: Link, *args: Any) -> Any:
@@ -272,6 +274,14 @@ async def _bounded(link: Link, *args: Any) -> Any:
             raise  # its own
         health.suppressed_until = time.monotonic() + SUPPRESSED_S
         raise TimeoutError(f"it took longer than {link.timeout_s:g} s; left out for {SUPPRESSED_S:.0f} s") from None
+
+
+def _tell(report: Report, link: Link, error: BaseException) -> None:
+    """A reporter that fails must not break what it reports of."""
+    try:
+        report(link, error)
+    except Exception as broken:
+        log.error("a failure of %s at %s could not be reported: %s", link.owner, link.point, broken)
 
 
 def _thrown(link: Link, index: int, failure: Exception) -> MiddlewareError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -27,6 +28,7 @@ class Bus:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._subscribers: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
+        self._changing = threading.Lock()
         self._pending: deque[tuple[contextvars.Context, str, dict[str, Any]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -36,14 +38,19 @@ class Bus:
         """Events are handed on in this loop, from whatever thread they come."""
         self._loop = loop
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that plugins live in."""
+        return self._loop
+
     def subscribe(self, event: str, call: Callable[..., Any], owner: str) -> Callable[[], None]:
         """Be told of an event; gives what takes the subscription back."""
         row = (owner, call)
-        self._subscribers.setdefault(event, []).append(row)
+        with self._changing:
+            self._subscribers = {**self._subscribers, event: [*self._subscribers.get(event, ()), row]}
 
         def remove() -> None:
-            rows = self._subscribers.get(event, [])
-            self._subscribers[event] = [each for each in rows if each is not row]
+            self._keep(lambda each: each is not row)
 
         return remove
 
@@ -62,8 +69,12 @@ class Bus:
 
     def withdraw(self, owner: str) -> None:
         """Take back all subscriptions of a plugin."""
-        for event, rows in self._subscribers.items():
-            self._subscribers[event] = [row for row in rows if row[0] != owner]
+        self._keep(lambda row: row[0] != owner)
+
+    def _keep(self, wanted: Callable[[tuple[str, Callable[..., Any]]], bool]) -> None:
+        with self._changing:
+            kept = {event: [row for row in rows if wanted(row)] for event, rows in self._subscribers.items()}
+            self._subscribers = {event: rows for event, rows in kept.items() if rows}
 
     async def drained(self) -> None:
         """Return when everything emitted so far was handed on."""

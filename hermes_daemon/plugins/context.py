@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal
 
@@ -41,6 +42,7 @@ class PluginContext:
         self._undo: list[Callable[[], object]] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
+        self._closing = threading.Lock()
         self.manifest = manifest
         self.state = state
         self.log = logging.getLogger(f"hermes_daemon.plugin.{manifest.id}")
@@ -154,7 +156,7 @@ class PluginContext:
         except KeyError:
             spec = None
         if shape == "hook" and timeout is None and spec is not None and spec.timeout_s is not None:
-            timeout = self._estate.hook_seconds
+            timeout = self._estate.hook_seconds()
         return self._keep(
             self._estate.middleware.use(
                 point, callback, owner=self.plugin_id, on_error=on_error, timeout_s=timeout, wants=wants, shape=shape
@@ -215,44 +217,61 @@ class PluginContext:
 
     async def dispatch_tool(self, session_id: str, name: str, args: dict[str, Any]) -> ToolOutcome:
         """Run a tool as the session would, with its policy and approvals."""
+        self._must_live()
         return await self.host.dispatch_tool(session_id, name, args)
 
     async def inject_message(self, session_id: str, text: str) -> str:
         """Put text into a session as input; the turn it begins or joins. Counted as from an agent, not a person."""
+        self._must_live()
         return await self.host.inject_message(session_id, text, self.plugin_id)
 
     def spawn_task(self, work: Coroutine[Any, Any, Any]) -> Handle:
-        """Run something beside the turns until it is done or the plugin goes. Call it from the event loop."""
-        if self._closed:
+        """Run something beside the turns until it is done or the plugin goes; from the loop or from any thread."""
+        loop = self._estate.bus.loop
+        if self._closed or loop is None:
             work.close()
             return _nothing()
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        tasks: list[asyncio.Task[Any]] = []
+
+        def begin() -> None:
+            if self._closed:
+                work.close()
+                return
+            task = loop.create_task(work)
+            tasks.append(task)
+            self._tasks.add(task)
+            task.add_done_callback(self._finished)
+
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
 
         def remove() -> None:
-            task.cancel()
+            loop.call_soon_threadsafe(cancel)
 
+        loop.call_soon_threadsafe(begin)
         return Handle(0, remove)
 
     def on_unload(self, callback: Callable[[], object]) -> None:
         """Do this when the plugin goes."""
-        if not self._closed:
-            self._undo.append(callback)
+        with self._closing:
+            if not self._closed:
+                self._undo.append(callback)
 
     # --- the end ---
 
     def close(self) -> list[BaseException]:
         """Undo everything, the last first; what went wrong on the way."""
-        self._closed = True
+        with self._closing:
+            self._closed = True
+            undone, self._undo = self._undo, []
         faults: list[BaseException] = []
-        for undo in reversed(self._undo):
+        for undo in reversed(undone):
             try:
                 undo()
             except Exception as error:  # a plugin's callback: the rest must be undone as well
                 faults.append(error)
-        self._undo.clear()
-        for task in self._tasks:
+        for task in tuple(self._tasks):
             task.get_loop().call_soon_threadsafe(task.cancel)
         self._estate.forget(self.plugin_id)
         return faults
@@ -264,15 +283,24 @@ class PluginContext:
 
     def _keep(self, registered: Handle | Callable[[], object]) -> Handle:
         undo = registered.remove if isinstance(registered, Handle) else registered
-        self._undo.append(undo)
-        id = registered.id if isinstance(registered, Handle) else len(self._undo)
+        with self._closing:
+            late = self._closed  # between the look at `_closed` and the registration: a load that was given up
+            if not late:
+                self._undo.append(undo)
+        if late:
+            undo()
+            return _nothing()
 
         def remove() -> None:
             undo()
-            if undo in self._undo:
-                self._undo.remove(undo)
+            with self._closing:
+                self._undo = [each for each in self._undo if each is not undo]
 
-        return Handle(id, remove)
+        return Handle(registered.id if isinstance(registered, Handle) else 0, remove)
+
+    def _must_live(self) -> None:
+        if self._closed:
+            raise Refused(f"{self.plugin_id} was unloaded")
 
 
 def _succeeded(value: Any) -> bool:

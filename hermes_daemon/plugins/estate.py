@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -29,7 +30,11 @@ class CommandRow(msgspec.Struct, frozen=True):
 
 
 class Estate:
-    """Shared by the contexts of all plugins. `built_in` are the tools whose names are taken."""
+    """Shared by the contexts of all plugins. `built_in` are the tools whose names are taken.
+
+    Plugins register from threads while the loop reads: every change replaces its table, so that whoever reads one
+    has it whole.
+    """
 
     def __init__(
         self,
@@ -41,7 +46,7 @@ class Estate:
         redact: Callable[[str], str],
         set_config: Callable[[str, Any], object],
         profile: str = "",
-        hook_seconds: float = 30.0,
+        hook_seconds: Callable[[], float] = lambda: 30.0,
     ) -> None:
         self.middleware = middleware
         self.workers: Workers = middleware.workers
@@ -53,6 +58,7 @@ class Estate:
         self.loaded: set[str] = set()
         self.sections: dict[str, tuple[str | Callable[[], str], int]] = {}
         self.slots: dict[str, tuple[str, Any]] = {}
+        self._changing = threading.Lock()
         self._built_in = built_in
         self._tools: dict[str, PluginTool] = {}
         self._commands: dict[tuple[str, str], CommandRow] = {}
@@ -78,13 +84,14 @@ class Estate:
     def add_tool(self, tool: PluginTool, *, override: bool) -> Callable[[], None]:
         """Take a tool; gives what takes it back. Refused for a taken name."""
         name = tool.card.name
-        other = self._tools.get(name)
-        if other is not None and other.owner != tool.owner:
-            raise Refused(f"the tool {name!r} is {other.owner}'s")
-        if other is None and self._built_in.get(name) is not None and not override:
-            raise Refused(f"the tool {name!r} is built in", "Choose another name, or ask to override it.")
-        self._tools[name] = tool
-        return lambda: _drop(self._tools, name, tool)
+        with self._changing:
+            other = self._tools.get(name)
+            if other is not None and other.owner != tool.owner:
+                raise Refused(f"the tool {name!r} is {other.owner}'s")
+            if other is None and self._built_in.get(name) is not None and not override:
+                raise Refused(f"the tool {name!r} is built in", "Choose another name, or ask to override it.")
+            self._tools = {**self._tools, name: tool}
+        return lambda: self._drop("_tools", name, tool)
 
     # --- commands, sections, slots ---
 
@@ -99,26 +106,29 @@ class Estate:
 
     def add_command(self, row: CommandRow) -> Callable[[], None]:
         """Take a command; gives what takes it back. Refused for a taken name."""
-        other = self._commands.get((row.kind, row.name))
-        if other is not None and other.owner != row.owner:
-            raise Refused(f"the command {row.name!r} is {other.owner}'s")
-        self._commands[row.kind, row.name] = row
-        return lambda: _drop(self._commands, (row.kind, row.name), row)
+        with self._changing:
+            other = self._commands.get((row.kind, row.name))
+            if other is not None and other.owner != row.owner:
+                raise Refused(f"the command {row.name!r} is {other.owner}'s")
+            self._commands = {**self._commands, (row.kind, row.name): row}
+        return lambda: self._drop("_commands", (row.kind, row.name), row)
 
     def add_section(self, id: str, content: str | Callable[[], str], max_chars: int) -> Callable[[], None]:
         """Take a section of the system prompt; gives what takes it back."""
         row = (content, max_chars)
-        self.sections[id] = row
-        return lambda: _drop(self.sections, id, row)
+        with self._changing:
+            self.sections = {**self.sections, id: row}
+        return lambda: self._drop("sections", id, row)
 
     def slot(self, name: str, value: Any, owner: str) -> Callable[[], None]:
         """Fill a slot that holds one thing. Refused when another plugin has it."""
-        before = self.slots.get(name)
-        if before is not None:
-            raise Refused(f"the slot {name} is {before[0]}'s already")
         row = (owner, value)
-        self.slots[name] = row
-        return lambda: _drop(self.slots, name, row)
+        with self._changing:
+            before = self.slots.get(name)
+            if before is not None:
+                raise Refused(f"the slot {name} is {before[0]}'s already")
+            self.slots = {**self.slots, name: row}
+        return lambda: self._drop("slots", name, row)
 
     def filled(self, name: str) -> Any:
         """What a slot holds, or None."""
@@ -144,14 +154,16 @@ class Estate:
         self.middleware.remove_owner(owner)
         self.services.withdraw(owner)
         self.bus.withdraw(owner)
-        self._tools = {name: tool for name, tool in self._tools.items() if tool.owner != owner}
-        self._commands = {key: row for key, row in self._commands.items() if row.owner != owner}
-        self.slots = {name: row for name, row in self.slots.items() if row[0] != owner}
-        self.sections = {id: row for id, row in self.sections.items() if not id.startswith(f"{owner}:")}
+        with self._changing:
+            self._tools = {name: tool for name, tool in self._tools.items() if tool.owner != owner}
+            self._commands = {key: row for key, row in self._commands.items() if row.owner != owner}
+            self.slots = {name: row for name, row in self.slots.items() if row[0] != owner}
+            self.sections = {id: row for id, row in self.sections.items() if not id.startswith(f"{owner}:")}
         self.loaded.discard(owner)
 
-
-def _drop(table: dict[Any, Any], key: Any, value: object) -> None:
-    """Take `value` out of a table, if it is still what stands there."""
-    if table.get(key) is value:
-        del table[key]
+    def _drop(self, table: str, key: object, value: object) -> None:
+        """Take `value` out of one of the tables, if it is still what stands there."""
+        with self._changing:
+            rows: dict[object, object] = getattr(self, table)
+            if rows.get(key) is value:
+                setattr(self, table, {name: row for name, row in rows.items() if name != key})

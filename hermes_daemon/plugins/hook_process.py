@@ -60,10 +60,11 @@ async def run_hook(command: str, payload: bytes, *, cwd: str, env: Mapping[str, 
 
 
 async def _given(stdin: asyncio.StreamWriter, payload: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    # RuntimeError: uvloop's word for a pipe that its reader has closed already.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
         stdin.write(payload)
         await stdin.drain()
-    stdin.close()
+        stdin.close()
 
 
 async def _read(stream: asyncio.StreamReader) -> str:

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from hermes_daemon.core.ports import Refused
 from hermes_daemon.core.settings import PluginEntry, PluginsSettings
 from hermes_daemon.plugins import loading
-from hermes_daemon.plugins.config_schema import Problem, checked
+from hermes_daemon.plugins.config_schema import Problem, checked, schema_faults
 from hermes_daemon.plugins.context import PluginContext
 from hermes_daemon.plugins.discovery import Found, discover
 from hermes_daemon.plugins.estate import Estate
+from hermes_daemon.plugins.manifest import Manifest
 from hermes_daemon.plugins.order import load_order
+from hermes_daemon.plugins.requirements import unmet
 from hermes_daemon.plugins.state import PluginState
 
 log = logging.getLogger(__name__)
 State: TypeAlias = Literal["loaded", "disabled", "enabled", "failed", "retired"]
 MOST_ABANDONED = 8
+
+
+class SettingRow(msgspec.Struct, frozen=True):
+    """A setting of a plugin. `given` is true where config.yaml has it; else `value` is the default or None."""
+
+    key: str
+    type: str
+    description: str = ""
+    value: Any = None
+    given: bool = False
+    choices: tuple[Any, ...] = ()
 
 
 class PluginRow(msgspec.Struct, frozen=True):
@@ -40,6 +54,7 @@ class PluginRow(msgspec.Struct, frozen=True):
     points: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    settings: tuple[SettingRow, ...] = ()
 
 
 class Plugins:
@@ -55,6 +70,7 @@ class Plugins:
         self._places = places
         self._settings = settings
         self._contexts: dict[str, PluginContext] = {}
+        self._running: dict[str, Found] = {}
         self._found: dict[str, Found] = {}
         self._twins: list[Found] = []
         self._faults: dict[str, str] = {}
@@ -70,12 +86,14 @@ class Plugins:
         async with self._changing:
             self.estate.bus.bind(asyncio.get_running_loop())
             self._look()
+            self._faults = {}
             if self._settings().safe_mode:
                 return ()
             wanted = {id: found for id, found in self._found.items() if self._wanted(found)}
             for id in self._settings().enabled:
                 if id not in self._found:
-                    self._faults[id] = "there is no such plugin"
+                    near = difflib.get_close_matches(id, self._found, 1)
+                    self._faults[id] = "there is no such plugin" + (f", did you mean {near[0]!r}?" if near else "")
             ready = {}
             for id, found in wanted.items():
                 if found.fault or found.manifest.retired:
@@ -95,7 +113,8 @@ class Plugins:
             return tuple(f"{id}: {fault}" for id, fault in self._faults.items())
 
     async def reload(self, ids: Sequence[str] = ()) -> tuple[str, ...]:
-        """Unload these plugins and those that need them (all, when none is named), and load what is enabled now."""
+        """Unload these plugins and those that need them (all, when none is named), and load what is enabled now. A
+        turn that runs keeps the callables it began with."""
         async with self._changing:
             going = set(ids or self._contexts)
             while more := {
@@ -115,15 +134,17 @@ class Plugins:
             self.estate.workers.close()
 
     def _look(self) -> None:
-        found = discover(*self._places())
-        self._found = {}
-        self._twins = []
-        for each in found:
-            if each.id in self._found:
-                self._twins.append(each)
+        """See what there is now. A plugin that is loaded stays what it was loaded as, also when its folder is gone."""
+        found = dict(self._running)
+        twins = []
+        seen: set[str] = set()
+        for each in discover(*self._places()):
+            if each.id in seen:
+                twins.append(each)
             else:
-                self._found[each.id] = each
-        self._faults = {}
+                seen.add(each.id)
+                found.setdefault(each.id, each)
+        self._found, self._twins = found, twins
 
     def _wanted(self, found: Found) -> bool:
         settings = self._settings()
@@ -135,10 +156,9 @@ class Plugins:
         id = found.id
         entry = self._settings().entries.get(id, PluginEntry())
         config, self._problems[id] = checked(found.manifest.config_schema, entry.settings, self.estate.secret)
-        missing = [name for name in found.manifest.requires_env if not self.estate.secret(name)]
-        wrong = [problem for problem in self._problems[id] if problem.severity == "fail"]
-        if missing or wrong:
-            reasons = [f"{name} is not set" for name in missing] + [f"settings{str(each)[1:]}" for each in wrong]
+        reasons = unmet(found.manifest, self.estate.secret)
+        reasons += [f"settings{str(each)[1:]}" for each in self._problems[id] if each.severity == "fail"]
+        if reasons:
             self._faults[id] = "; ".join(reasons)
             return
         state = PluginState(os.path.join(self._places()[1], "plugin-data", id))
@@ -152,7 +172,7 @@ class Plugins:
             words = str(error) if isinstance(error, (Refused, loading.BadPlugin, TimeoutError)) else _words(error)
             self._faults[id] = self.estate.redact(words)
             return
-        self._contexts[id] = ctx
+        self._contexts[id], self._running[id] = ctx, found
         self.estate.loaded.add(id)
         log.info("plugin %s %s loaded", id, found.manifest.version)
 
@@ -174,6 +194,7 @@ class Plugins:
 
     def _unload_one(self, id: str) -> None:
         ctx = self._contexts.pop(id)
+        del self._running[id]
         for fault in ctx.close():
             log.warning("plugin %s: unloading: %s", id, fault)
         loading.forget(id)
@@ -182,9 +203,8 @@ class Plugins:
     # --- what there is ---
 
     def rows(self) -> tuple[PluginRow, ...]:
-        """Every plugin that was found, by id, those that stand behind a twin with their fault."""
-        if not self._found:
-            self._look()
+        """Every plugin that is there now, by id, those that stand behind a twin with their fault."""
+        self._look()
         rows = [self._row(found) for found in (*self._found.values(), *self._twins)]
         missing = [
             PluginRow(id, id, "", "", "failed", detail=fault)
@@ -218,8 +238,33 @@ class Plugins:
             tuple(tool.card.name for tool in self.estate.tools if tool.owner == id) if loaded else (),
             tuple(dict.fromkeys(links)),
             tuple(row.name for row in self.estate.commands if row.owner == id) if loaded else (),
-            (*found.warnings, *map(str, self._problems.get(id, ()))),
+            (*found.warnings, *map(str, schema_faults(manifest.config_schema)), *self._settings_words(id, here=here)),
+            self._setting_rows(id, manifest) if here else (),
         )
+
+    def _settings_words(self, id: str, *, here: bool) -> list[str]:
+        """What is wrong with a plugin's settings, at the path they have in config.yaml."""
+        return [
+            f"$.plugins.entries.{id}.settings{str(each)[1:]}" for each in (self.settings_problems(id) if here else ())
+        ]
+
+    def _setting_rows(self, id: str, manifest: Manifest) -> tuple[SettingRow, ...]:
+        """Every setting with its value; secrets are told by whether they are set."""
+        given = self._settings().entries.get(id, PluginEntry()).settings
+        values, _ = checked(manifest.config_schema, given, self.estate.secret)
+        rows = []
+        for key, field in manifest.config_schema.items():
+            secret = field.secret or field.type == "secret"
+            value = values.get(key)
+            shown = ("(set)" if value else None) if secret else value
+            choices = tuple(field.choices or field.enum or ())
+            words = field.description or field.label
+            rows.append(SettingRow(key, field.type, words, shown, key in given, choices))
+        return tuple(rows)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What people should know of plugins that are loaded all the same: settings they do not have."""
+        return tuple(words for id in self._contexts for words in self._settings_words(id, here=True))
 
     def manifest_of(self, id: str) -> Found | None:
         """What was found under an id."""

@@ -81,7 +81,7 @@ class PluginTool:
                                  "tool_call_id": ctx.call_id, "cwd": ctx.cwd}  # fmt: skip
         if not self._takes_context:
             given = {}
-        elif "kwargs" not in self._wants and not _takes_any(self._handler):
+        elif not _takes_any(self._handler):
             given = {name: given[name] for name in self._wants if name in given}
         if inspect.iscoroutinefunction(self._handler):
             return await self._handler(args, **given)

@@ -54,6 +54,8 @@ class Audience:
         """A connection has come, said what it wants, or gone."""
         if self._telemetry is not None:
             levels = {level_of(connection) for connection in self._daemon.connections.values()}
+            if any(_traces(connection) for connection in self._daemon.connections.values()):
+                levels.add("all")
             level: Level = "all" if "all" in levels else "metrics" if "metrics" in levels else "off"
             self._telemetry.hear(level, None if level == "off" else self.take)
 
@@ -81,6 +83,9 @@ class Audience:
 
     def _send(self, told: Told) -> None:
         """Each of the two forms of a fact is encoded once."""
+        if told.fact.opt_in:
+            self._send_trace(told)
+            return
         bodies: dict[Level, bytes] = {}
         for connection in tuple(self._daemon.connections.values()):
             level = level_of(connection)
@@ -94,6 +99,14 @@ class Audience:
             if body is None:
                 body = bodies[level] = encoded(told, level)
             connection.outbox.put_droppable(body)
+
+    def _send_trace(self, told: Told) -> None:
+        """Only to those who asked for it and follow the session: it holds words of middleware about contents."""
+        body: bytes | None = None
+        for connection in tuple(self._daemon.connections.values()):
+            if _traces(connection) and told.session_id in connection.subscriptions:
+                body = body or encoded(told, "all")
+                connection.outbox.put_droppable(body)
 
     # --- what the server itself measures ---
 
@@ -145,6 +158,11 @@ def level_of(connection: Connection) -> Level:
     if connection.hello is None or connection.shut_down:
         return "off"
     return connection.hello.capabilities.telemetry
+
+
+def _traces(connection: Connection) -> bool:
+    hello = connection.hello
+    return hello is not None and not connection.shut_down and hello.capabilities.middleware_trace
 
 
 def encoded(told: Told, level: Level) -> bytes:

@@ -265,7 +265,16 @@ class Connection:
         except Exception as error:  # a request handler: its failure is an answer
             body = envelope.error(call.id, self._as_error(call.method, error))
         after, self._after = self._after, []
+        self._tell_first(getattr(params, "session_id", None))
         reply(body, after)
+
+    def _tell_first(self, session_id: str | None) -> None:
+        """What has happened in the session by now is queued before the answer that may speak of it (G1)."""
+        if session_id is None:
+            for subscription in self.subscriptions.values():
+                subscription.told()
+        elif session_id in self.subscriptions:
+            self.subscriptions[session_id].told()
 
     def _result(self, call: Call, value: Any, session_id: str = "") -> bytes:
         """The answer, cut to what the client takes."""

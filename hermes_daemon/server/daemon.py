@@ -58,7 +58,7 @@ FEATURES: Final = (
     "sessions", "turns", "steer", "queue", "permissions", "questions", "replay", "search", "tools", "clientTools",
     "telemetry",
 )  # fmt: skip
-REQUEST_KINDS: Final = ("permission", "clarify", "secret", "form", "clientTool")
+REQUEST_KINDS: Final = ("permission", "clarify", "secret", "form", "clientTool", "clientMiddleware")
 State = Literal["ready", "draining", "stopping"]
 REOPEN_SECONDS: Final = 1.0
 STALE_SECONDS: Final = 1.0
@@ -85,7 +85,8 @@ class Daemon:
     """One process. `open_engine` joins the rooms; it may fail and be tried again with the next request.
 
     `closed_to` is why it failed last; `strangers` are sockets from the network on which nobody has spoken the protocol
-    yet; `warnings` are what status tells beside those of the engine.
+    yet, `unknown` those who have not shown that they may stay, oldest first; `warnings` are what status tells beside
+    those of the engine.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Daemon:
         self.limits = DaemonSettings()
         self.connections: dict[str, Connection] = {}
         self.strangers: set[Wire] = set()
+        self.unknown: dict[Wire, None] = {}
         self.state: State = "ready"
         self.stopped = asyncio.Event()
         self.restart = False
@@ -131,7 +133,7 @@ class Daemon:
         self._stopping: asyncio.Task[None] | None = None
         self._stop_by: float | None = None
         self._hurried = asyncio.Event()
-        self._changed: dict[str, SessionSummary] = {}
+        self._changed: dict[str, SessionChangedParams] = {}
 
     # --- starting ---
 
@@ -255,19 +257,19 @@ class Daemon:
         if self.room is not None:
             self.room.seen(connection, params.request_id)
 
-    def session_changed(self, session_id: str, summary: SessionSummary | None) -> None:
+    def session_changed(self, summary: SessionSummary, deleted: bool) -> None:
         """Tell the connections that list sessions; many changes of one tick are one message."""
         self.reconsider()
-        if summary is None or not any(self._lists(connection) for connection in self.connections.values()):
+        if not any(self._lists(connection) for connection in self.connections.values()):
             return
         if not self._changed:
             asyncio.get_running_loop().call_soon(self._tell_changed)
-        self._changed[session_id] = summary
+        self._changed[summary.session_id] = SessionChangedParams(summary.session_id, summary, deleted)
 
     def _tell_changed(self) -> None:
         changed, self._changed = self._changed, {}
-        for session_id, summary in changed.items():
-            body = envelope.note("hermes/session/changed", SessionChangedParams(session_id, summary))
+        for row in changed.values():
+            body = envelope.note("hermes/session/changed", row)
             for connection in self.connections.values():
                 if self._lists(connection) and not connection.outbox.lagging:
                     connection.outbox.put(body)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from hermes_daemon.core.ports import Configuration, Reload
+from hermes_daemon.engine.answers import OF_CLIENTS
 from hermes_daemon.engine.emitted import Emitted, OpenItem
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
@@ -253,7 +254,7 @@ def snapshot_of(session: Session, tail: int, budget: int) -> Snapshot:
     inflight = tuple(_in_flight(item, items) for item in opened.values())
     state: SessionState = "compacting" if told.compacting else "idle"
     if told.turn is not None and not told.compacting:
-        state = "waiting" if any(row.kind != "clientTool" for row in told.requests.values()) else "running"
+        state = "waiting" if any(row.kind not in OF_CLIENTS for row in told.requests.values()) else "running"
     return Snapshot(
         summary=session.summary(),
         options=session.row.options,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hermes_daemon.core.ports import Host, Refused, Tools
@@ -23,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class Guests:
-    """`tools` are the built-in ones and the guests'. Nothing of a guest runs before `load`."""
+    """`tools` are the built-in ones and the guests'. Nothing of a guest runs before `load`.
+
+    A project's plugins are those of the folder that the daemon was started in: it has left, PWD still names it.
+    """
 
     def __init__(
         self,
@@ -53,9 +55,10 @@ class Guests:
             redact=redact,
             set_config=set_config,
             profile=profile,
+            hook_seconds=lambda: settings().plugins.hook_callback_timeout,
         )
         self.plugins = Plugins(
-            self.estate, lambda: (bundled, home, os.getcwd() if settings().plugins.project else ""),
+            self.estate, lambda: (bundled, home, environment.get("PWD", "") if settings().plugins.project else ""),
             lambda: settings().plugins,
         )  # fmt: skip
         self.problems: tuple[str, ...] = ()
@@ -67,14 +70,16 @@ class Guests:
 
     async def load(self) -> None:
         """Load what is enabled and put the shell hooks in place; what cannot be is in `problems`."""
-        faults = await self.plugins.load()
-        self.problems = (*(f"plugin {fault}" for fault in faults), *self._install_hooks())
+        self._take(await self.plugins.load())
 
-    async def reload(self) -> tuple[str, ...]:
-        """Unload and load everything again; the ids that are loaded now."""
-        faults = await self.plugins.reload()
-        self.problems = (*(f"plugin {fault}" for fault in faults), *self._install_hooks())
+    async def reload(self, ids: Sequence[str] = ()) -> tuple[str, ...]:
+        """Unload and load again, these and those that need them, or all; the ids that are loaded now."""
+        self._take(await self.plugins.reload(ids))
         return tuple(sorted(self.estate.loaded))
+
+    def _take(self, faults: Sequence[str]) -> None:
+        faults = [f"plugin {fault}" for fault in faults]
+        self.problems = (*faults, *self.plugins.warnings(), *self._install_hooks())
 
     async def close(self) -> None:
         """Unload everything."""

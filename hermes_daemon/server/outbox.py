@@ -27,6 +27,7 @@ Stage: TypeAlias = Literal["lag", "desync", "recovered"]
 CHUNK: Final = 262_144
 PAGE: Final = 131_072
 SHORTEST_WAIT: Final = 0.001
+LEAST_PATIENCE: Final = 0.004
 DROPPABLE: Final = -1
 """In the place of `prev`: what may be dropped before anything else, and is owed to nobody."""
 STATUS_KINDS: Final = ("turn.", "session.", "request.", "queue.", "notice")
@@ -59,6 +60,11 @@ class Subscription:
         self._outbox = outbox
         self._feed = feed
 
+    @property
+    def patience(self) -> float:
+        """See feed.Sink."""
+        return self._outbox.patience
+
     def events(self, batch: Batch) -> None:
         """Take a batch. In step with the others the bytes are the ones they get too. Never blocks."""
         if self.dead:
@@ -69,18 +75,23 @@ class Subscription:
                 self._put(batch.events[-1])
             return
         outbox = self._outbox
-        if outbox.merges and self.detail == "full" and not self.thinned and batch.deltas == len(batch.events):
-            self._grow(batch.events, batch.size)
+        merges = outbox.lagging or outbox.latency > batch.waited
+        if merges and self.detail == "full" and not self.thinned and batch.deltas == len(batch.events):
+            self._grow(batch.events, batch.size, batch.waited)
             return
         in_step = self.last == batch.prev and self.detail == "full" and not self.run and not self.thinned
-        if in_step and batch.features <= self.features and not outbox.lagging and not (batch.deltas and outbox.merges):
+        if in_step and batch.features <= self.features and not outbox.lagging and not (batch.deltas and merges):
             frames = batch.joined(outbox.framing)
             if len(frames) <= outbox.frame_limit:
                 outbox.put_events(self, batch.prev, frames)
                 self.last = batch.last
                 return
         for event in batch.events:
-            self._event(event)
+            self._event(event, batch.waited)
+
+    def told(self) -> None:
+        """Take what the session has delivered and not yet handed on."""
+        self._feed.flush_tick()
 
     def release(self) -> None:
         """The answer is on its way: send what was missed, then live."""
@@ -130,18 +141,18 @@ class Subscription:
         self.dead = True
         self._taken_run()
 
-    def _event(self, event: Emitted) -> None:
+    def _event(self, event: Emitted, waited: float) -> None:
         if self.dead or not self._wanted(event):
             return
         outbox = self._outbox
-        if event.delta is not None and outbox.merges:
-            self._grow([event], len(event.tail))
+        if event.delta is not None and (outbox.lagging or outbox.latency > waited):
+            self._grow([event], len(event.tail), waited)
             return
         if self.run:
             self.flush()
         self._put(event)
 
-    def _grow(self, deltas: list[Emitted], size: int) -> None:
+    def _grow(self, deltas: list[Emitted], size: int, waited: float) -> None:
         """Keep deltas back until their neighbours are there."""
         outbox = self._outbox
         if self.run and self.run_bytes + size > outbox.frame_limit // 2:
@@ -149,7 +160,7 @@ class Subscription:
         if not self.dead and not self.thinned:
             self.run += deltas
             self.run_bytes += size
-            outbox.run_grew(self, size)
+            outbox.run_grew(self, size, waited)
 
     def _put(self, event: Emitted) -> None:
         if self.dead:
@@ -226,9 +237,9 @@ class Outbox:
         self._hard = max(self._hard, 2 * limit)
 
     @property
-    def merges(self) -> bool:
-        """True when deltas may wait for their neighbours."""
-        return self.latency > 0 or self.bytes > self._soft
+    def patience(self) -> float:
+        """Seconds that deltas may have waited for each other before they come here."""
+        return self.latency if self.latency >= LEAST_PATIENCE else 0.0
 
     @property
     def lagging(self) -> bool:
@@ -294,8 +305,9 @@ class Outbox:
         self._behind[id(subscription)] = subscription
         self._schedule()
 
-    def run_grew(self, subscription: Subscription, size: int) -> None:
-        """A subscription holds events back: they are handed on after `latency`, or when the socket drains."""
+    def run_grew(self, subscription: Subscription, size: int, waited: float) -> None:
+        """A subscription holds events back that have `waited` already: they are handed on when `latency` is over, or
+        when the socket drains."""
         self.bytes += size
         self.peak = max(self.peak, self.bytes)
         if self._loose and self.bytes > self._soft:
@@ -308,7 +320,7 @@ class Outbox:
         elif self._merge_timer is None:
             # On a grid that all connections share: who waits for the same run hands on the same merged bytes.
             loop = asyncio.get_running_loop()
-            grid = max(self.latency, SHORTEST_WAIT)
+            grid = max(self.latency - waited, SHORTEST_WAIT)
             self._merge_timer = loop.call_at((loop.time() // grid + 1) * grid, self._merged)
 
     def when_sent(self, then: Callable[[], None]) -> None:

@@ -30,6 +30,8 @@ WRITE_HIGH: Final = 262_144
 HANG_UP_SECONDS: Final = 1.0
 STRANGERS_FRAME_BYTES: Final = 65_536
 """The longest message of somebody who has not shown the token yet."""
+MOST_UNKNOWN: Final = 128
+"""Network connections that have not said anything that lets them in, at most, on all listeners together."""
 GOING_AWAY: Final = 1001
 POLICY: Final = 1008
 CUT_OFF: Final = 1011
@@ -105,6 +107,7 @@ class Wire(asyncio.Protocol):
             self._open()
         else:
             self._daemon.strangers.add(self)
+            self._wait_to_be_known()
             _keep_alive(transport.get_extra_info("socket"))
         if self.entrance.patience_s:
             self._silent = asyncio.get_running_loop().call_later(self.entrance.patience_s, self._bored)
@@ -139,6 +142,7 @@ class Wire(asyncio.Protocol):
         """The socket is gone."""
         self.closed = True
         self._daemon.strangers.discard(self)
+        self._daemon.unknown.pop(self, None)
         for timer in (self._silent, self._stuck, self._leaving, self._pinging):
             if timer is not None:
                 timer.cancel()
@@ -320,9 +324,21 @@ class Wire(asyncio.Protocol):
 
     def _settled(self) -> None:
         """Somebody is there who may stay."""
+        self._daemon.unknown.pop(self, None)
         if self._silent is not None:
             self._silent.cancel()
             self._silent = None
+
+    def _wait_to_be_known(self) -> None:
+        """Be one of those who have not shown that they may stay. They are bounded, the oldest goes first: each costs a
+        file descriptor, and those who are known, the database and the tools need some too."""
+        unknown = self._daemon.unknown
+        unknown[self] = None
+        if len(unknown) > MOST_UNKNOWN:
+            oldest = next(iter(unknown))
+            del unknown[oldest]
+            log.info("too many connections that say nothing: one from %s was closed", oldest.address)
+            oldest.abort()
 
     def _bored(self) -> None:
         self._silent = None

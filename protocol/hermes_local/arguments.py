@@ -19,10 +19,11 @@ class UsageError(Exception):
 class Option:
     """`--name` (and `-short`). `value` is what follows it, for people (`TEXT`); empty = a switch.
 
-    `number` options take a number of at least 0; `choices` are the only values allowed.
+    `number` options take a number of at least 0; `choices` are the only values allowed. Given again, the last one
+    counts; what is given to a `many` option is joined with commas.
     """
 
-    __slots__ = ("choices", "help", "name", "number", "short", "value")
+    __slots__ = ("choices", "help", "many", "name", "number", "short", "value")
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Option:
         short: str = "",
         number: bool = False,
         choices: tuple[str, ...] = (),
+        many: bool = False,
     ) -> None:
         self.name = name
         self.help = help
@@ -40,6 +42,7 @@ class Option:
         self.short = short
         self.number = number
         self.choices = choices
+        self.many = many
 
     @property
     def key(self) -> str:
@@ -90,7 +93,7 @@ def parse(command: Command, argv: Sequence[str]) -> Given:
         if word[:2] == "--":
             name, equals, attached = word[2:].partition("=")
             option = _find(command, name)
-            given[option.key] = _value(option, f"--{name}", attached if equals else None, rest)
+            _give(given, option, _value(option, f"--{name}", attached if equals else None, rest))
         elif word[:1] == "-" and len(word) > 1:
             _short_options(command, word, rest, given)
         else:
@@ -106,9 +109,14 @@ def _short_options(command: Command, word: str, rest: list[str], given: Given) -
         option = next((option for option in command.options if option.short == letter), None)
         if option is None:
             raise UsageError(f"unknown option -{letter}{_hint(command)}")
-        given[option.key] = _value(option, f"-{letter}", letters.removeprefix("=") if letters else None, rest)
+        _give(given, option, _value(option, f"-{letter}", letters.removeprefix("=") if letters else None, rest))
         if option.value:
             return
+
+
+def _give(given: Given, option: Option, value: str | bool | float) -> None:
+    before = given[option.key] if option.many else None
+    given[option.key] = value if before is None else f"{before},{value}"
 
 
 def _find(command: Command, name: str) -> Option:

@@ -62,13 +62,21 @@ class ToolResult(Wire, tag="toolResult", tag_field="type", frozen=True):
 Part: TypeAlias = TextPart | ReasoningPart | ImagePart | ToolCall | ToolResult
 
 
+class Deterministic(Wire, frozen=True):
+    """Who answered in place of a model: the id a middleware gave itself."""
+
+    middleware: str
+
+
 class Message(Wire, frozen=True):
-    """One row of the history a model sees. A `tool` message holds exactly one ToolResult."""
+    """One row of the history a model sees. A `tool` message holds exactly one ToolResult. `deterministic` is set where
+    a middleware answered."""
 
     role: Role
     parts: tuple[Part, ...]
     partial: bool = False
     item_id: str | None = None
+    deterministic: Deterministic | None = None
 
     @property
     def text(self) -> str:

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from hermes_protocol.content import By, InputBlock, Usage, Wire
+from hermes_protocol.content import By, Deterministic, InputBlock, Usage, Wire
+from hermes_protocol.reading import read
 
-ItemStatus: TypeAlias = Literal["inProgress", "completed", "failed", "partial", "cancelled"]
-TurnStatus: TypeAlias = Literal["completed", "interrupted", "failed", "refused", "limit", "lost"]
-SessionState: TypeAlias = Literal["idle", "running", "waiting", "compacting"]
-RequestKind: TypeAlias = Literal["permission", "clarify", "secret", "form", "clientTool"]
+# "other" is never sent: it is what a client takes a word of a later version for.
+ItemStatus: TypeAlias = Literal["inProgress", "completed", "failed", "partial", "cancelled", "other"]
+TurnStatus: TypeAlias = Literal["completed", "interrupted", "failed", "refused", "limit", "lost", "other"]
+SessionState: TypeAlias = Literal["idle", "running", "waiting", "compacting", "other"]
+RequestKind: TypeAlias = Literal["permission", "clarify", "secret", "form", "clientTool", "clientMiddleware"]
 Outcome: TypeAlias = Literal[
     "allow_once",
     "allow_session",
@@ -28,6 +30,7 @@ Outcome: TypeAlias = Literal[
     "interrupted",
     "lost",
     "policy",
+    "other",
 ]
 
 
@@ -82,9 +85,12 @@ class UserMessage(Item, tag="userMessage", kw_only=True, frozen=True):
 
 
 class AgentMessage(Item, tag="agentMessage", kw_only=True, frozen=True):
+    """`deterministic` is set where a middleware answered in place of the model."""
+
     text: str
     model: str
     blob: BlobRef | None = None
+    deterministic: Deterministic | None = None
 
 
 class Reasoning(Item, tag="reasoning", kw_only=True, frozen=True):
@@ -349,12 +355,13 @@ class TurnCount(Wire, frozen=True):
 
 
 class TurnEnded(EventData, frozen=True):
-    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped."""
+    """Exactly one per turn.started. `stop` says why a completed or limited turn stopped. `usage` is not there where no
+    model was asked: middleware answered every round."""
 
     KIND: ClassVar[str] = "turn.ended"
     status: TurnStatus
     stop: str = ""
-    usage: Usage = Usage()
+    usage: Usage | msgspec.UnsetType = Usage()
     error: Failure | None = None
     forced: bool = False
     dropped: tuple[str, ...] = ()
@@ -401,7 +408,7 @@ class ItemDiscarded(EventData, frozen=True):
 class RequestOpened(EventData, frozen=True):
     """A question; the same row stands in snapshots and hermes/request/list. By kind: permission {toolCall, options,
     reason}; clarify {questions, answered}; secret {prompt, name}; form {prompt, schema}; clientTool {callId, name,
-    args, connectionId}."""
+    args, connectionId}; clientMiddleware {point, payload, connectionId}."""
 
     KIND: ClassVar[str] = "request.opened"
     request_id: str
@@ -420,6 +427,8 @@ class RequestOpened(EventData, frozen=True):
     call_id: str | None = None
     args: str | None = None
     connection_id: str | None = None
+    point: str | None = None
+    payload: Any = None
     timeout_ms: int | None = None
     remaining_ms: int | None = None
     running: bool = False
@@ -500,6 +509,8 @@ KINDS: dict[str, type[EventData]] = {
     )
 }
 
+_DECODERS = {kind: msgspec.json.Decoder(struct) for kind, struct in KINDS.items()}
+
 
 class Event(Wire, frozen=True):
     """Params of hermes/event as a client receives them. `data` stays undecoded until its kind is looked up."""
@@ -516,5 +527,5 @@ class Event(Wire, frozen=True):
 
     def payload(self) -> EventData | None:
         """The typed data, or None for a kind this version does not know."""
-        struct = KINDS.get(self.kind)
-        return None if struct is None else msgspec.json.decode(self.data, type=struct)
+        decoder = _DECODERS.get(self.kind)
+        return None if decoder is None else read(self.data, decoder)

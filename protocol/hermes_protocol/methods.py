@@ -224,7 +224,10 @@ class MetricsResult(Wire, frozen=True):
 
 
 class ReloadParams(Wire, frozen=True):
+    """`plugins` names those to load again, with those that need them; without it all of them are."""
+
     what: tuple[Literal["config", "plugins", "tools"], ...] = ("config",)
+    plugins: tuple[str, ...] = ()
 
 
 class ReloadResult(Wire, frozen=True):
@@ -430,15 +433,30 @@ class ClientTool(Wire, frozen=True):
     timeout_ms: int = 60_000
 
 
+MiddlewarePoint: TypeAlias = Literal["llm_request", "tool_request", "pre_tool_call", "tool_result", "output"]
+
+
+class ClientMiddleware(Wire, frozen=True):
+    """A middleware that this connection runs for the session: a request of kind clientMiddleware at `point`, answered
+    within `timeoutMs` with the result null (no change), a replacement of the same shape as the payload, or a directive
+    at pre_tool_call. `failClosed`: without an answer the call is stopped instead of going on unchanged."""
+
+    point: MiddlewarePoint
+    timeout_ms: int = 10_000
+    fail_closed: bool = False
+
+
 class RegisterParams(Wire, frozen=True):
     """What this connection offers the session, in place of what it offered before; gone with the connection."""
 
     session_id: str
     tools: tuple[ClientTool, ...] = ()
+    middleware: tuple[ClientMiddleware, ...] = ()
 
 
 class RegisterResult(Wire, frozen=True):
     tools: tuple[str, ...]
+    middleware: tuple[str, ...] = ()
 
 
 class WaitParams(Wire, frozen=True):
@@ -608,7 +626,7 @@ class RequestListResult(Wire, frozen=True):
 
 class Answer(Wire, frozen=True):
     """Shapes by kind: permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values};
-    clientTool {result}|{error}; any {decline: true}."""
+    clientTool and clientMiddleware {result}|{error}; any {decline: true}."""
 
     option_id: str | None = None
     feedback: str | None = None
@@ -658,6 +676,18 @@ class ToolListParams(Wire, frozen=True):
     session_id: str | None = None
 
 
+class PluginSetting(Wire, frozen=True):
+    """A setting of a plugin, from its manifest. `given` is true where config.yaml has it; else `value` is the default,
+    null for none. A secret's value is `(set)` or null."""
+
+    key: str
+    type: str
+    description: str = ""
+    value: Any = None
+    given: bool = False
+    choices: tuple[Any, ...] = ()
+
+
 class PluginRow(Wire, frozen=True):
     """One plugin. `state`: loaded; enabled, but not loaded; disabled; failed and retired with `detail`."""
 
@@ -672,6 +702,7 @@ class PluginRow(Wire, frozen=True):
     points: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    settings: tuple[PluginSetting, ...] = ()
 
 
 class PluginListResult(Wire, frozen=True):
@@ -804,6 +835,7 @@ class BlobCreateParams(Wire, frozen=True):
     encoding: Literal["utf8", "base64"] = "utf8"
     offset: int = 0
     final: bool = True
+    key: str | None = None
 
 
 class BlobCreateResult(Wire, frozen=True):
@@ -968,7 +1000,7 @@ METHODS: dict[str, Method] = {
     "hermes/command/list": Method(Empty, CommandListResult),
     "hermes/command/run": Method(CommandRunParams, CommandRunResult),
     "hermes/middleware/list": Method(ToolListParams, MiddlewareListResult),
-    "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session"),
+    "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session", True),
     "hermes/blob/read": Method(BlobReadParams, BlobReadResult),
     "hermes/models/list": Method(ModelsParams, ModelsResult),
     "hermes/auth/list": Method(Empty, AuthListResult),
@@ -1000,8 +1032,11 @@ class LagParams(Wire, frozen=True):
 
 
 class SessionChangedParams(Wire, frozen=True):
+    """A row of a session list as it is now. `deleted`: as it was last, it is to be taken out."""
+
     session_id: str
     summary: SessionSummary
+    deleted: bool = False
 
 
 class DaemonStateParams(Wire, frozen=True):

@@ -23,12 +23,13 @@ export interface ErrorObject {
   data?: Record<string, unknown>; // default {}
 }
 
-/** One row of the history a model sees. A `tool` message holds exactly one ToolResult. */
+/** One row of the history a model sees. A `tool` message holds exactly one ToolResult. `deterministic` is set where a middleware answered. */
 export interface Message {
   role: "assistant" | "system" | "tool" | "user";
   parts: (TextPart | ReasoningPart | ImagePart | ToolCall | ToolResult)[];
   partial?: boolean; // default false
   itemId?: string | null;
+  deterministic?: Deterministic | null;
 }
 
 /** Plain text. */
@@ -69,6 +70,11 @@ export interface ToolResult {
   isError?: boolean; // default false
 }
 
+/** Who answered in place of a model: the id a middleware gave itself. */
+export interface Deterministic {
+  middleware: string;
+}
+
 export interface SessionCreated {
   session: SessionSummary;
 }
@@ -79,7 +85,7 @@ export interface SessionSummary {
   title: string;
   cwd: string;
   model: string;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   createdAt: string;
   updatedAt: string;
   rev: number;
@@ -226,9 +232,9 @@ export interface TurnRetrying {
   model?: string; // default ""
 }
 
-/** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. */
+/** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. `usage` is not there where no model was asked: middleware answered every round. */
 export interface TurnEnded {
-  status: "completed" | "failed" | "interrupted" | "limit" | "lost" | "refused";
+  status: "completed" | "failed" | "interrupted" | "limit" | "lost" | "other" | "refused";
   stop?: string; // default ""
   usage?: Usage; // default {}
   error?: Failure | null;
@@ -274,7 +280,7 @@ export interface ItemStarted {
 export interface UserMessage {
   type: "userMessage";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -293,22 +299,24 @@ export interface BlobRef {
   mime?: string; // default "text/plain; charset=utf-8"
 }
 
+/** `deterministic` is set where a middleware answered in place of the model. */
 export interface AgentMessage {
   type: "agentMessage";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
   text: string;
   model: string;
   blob?: BlobRef | null;
+  deterministic?: Deterministic | null;
 }
 
 export interface Reasoning {
   type: "reasoning";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -321,7 +329,7 @@ export interface Reasoning {
 export interface ToolCallItem {
   type: "toolCall";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -346,7 +354,7 @@ export interface Output {
 export interface FileChange {
   type: "fileChange";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -360,7 +368,7 @@ export interface FileChange {
 export interface Plan {
   type: "plan";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -375,7 +383,7 @@ export interface PlanEntry {
 export interface Subagent {
   type: "subagent";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -387,7 +395,7 @@ export interface Subagent {
 export interface Compaction {
   type: "compaction";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -400,7 +408,7 @@ export interface Compaction {
 export interface NoticeItem {
   type: "notice";
   itemId: string;
-  status: "cancelled" | "completed" | "failed" | "inProgress" | "partial";
+  status: "cancelled" | "completed" | "failed" | "inProgress" | "other" | "partial";
   createdAt: string;
   turnId?: string | null;
   completedAt?: string | null;
@@ -429,11 +437,11 @@ export interface ItemDiscarded {
   reason?: string; // default ""
 }
 
-/** A question; the same row stands in snapshots and hermes/request/list. By kind: permission {toolCall, options, reason}; clarify {questions, answered}; secret {prompt, name}; form {prompt, schema}; clientTool {callId, name, args, connectionId}. */
+/** A question; the same row stands in snapshots and hermes/request/list. By kind: permission {toolCall, options, reason}; clarify {questions, answered}; secret {prompt, name}; form {prompt, schema}; clientTool {callId, name, args, connectionId}; clientMiddleware {point, payload, connectionId}. */
 export interface RequestOpened {
   requestId: string;
   sessionId: string;
-  kind: "clarify" | "clientTool" | "form" | "permission" | "secret";
+  kind: "clarify" | "clientMiddleware" | "clientTool" | "form" | "permission" | "secret";
   turnId?: string | null;
   itemId?: string | null;
   toolCall?: ToolCallAsk | null;
@@ -447,6 +455,8 @@ export interface RequestOpened {
   callId?: string | null;
   args?: string | null;
   connectionId?: string | null;
+  point?: string | null;
+  payload?: unknown;
   timeoutMs?: number | null;
   remainingMs?: number | null;
   running?: boolean; // default false
@@ -515,7 +525,7 @@ export interface RequestAnswered {
 /** The end of a question. `value` is "provided" for a secret that was given; the value itself is in no event. */
 export interface RequestResolved {
   requestId: string;
-  outcome: "allow_always" | "allow_once" | "allow_session" | "answered" | "declined" | "deny" | "deny_always" | "interrupted" | "lost" | "policy" | "timeout";
+  outcome: "allow_always" | "allow_once" | "allow_session" | "answered" | "declined" | "deny" | "deny_always" | "interrupted" | "lost" | "other" | "policy" | "timeout";
   by?: By | null;
   at?: string; // default ""
   feedback?: string | null;
@@ -709,8 +719,10 @@ export interface MetricsResult {
   contentType: string;
 }
 
+/** `plugins` names those to load again, with those that need them; without it all of them are. */
 export interface ReloadParams {
   what?: ("config" | "plugins" | "tools")[]; // default ["config"]
+  plugins?: string[]; // default []
 }
 
 export interface ReloadResult {
@@ -775,7 +787,7 @@ export interface SessionParams {
 export interface GetResult {
   session: SessionSummary;
   options: SessionOptions;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   epoch: string;
   head: number;
 }
@@ -805,7 +817,7 @@ export interface Snapshot {
   summary: SessionSummary;
   options: SessionOptions;
   rev: number;
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   items: (UserMessage | AgentMessage | Reasoning | ToolCallItem | FileChange | Plan | Subagent | Compaction | NoticeItem)[];
   inflight: InFlight[];
   openRequests: RequestOpened[];
@@ -855,7 +867,7 @@ export interface WaitParams {
 
 /** `reached` is false when the time was up first. */
 export interface WaitResult {
-  state: "compacting" | "idle" | "running" | "waiting";
+  state: "compacting" | "idle" | "other" | "running" | "waiting";
   seq: number;
   reached?: boolean; // default true
 }
@@ -954,6 +966,7 @@ export interface SearchHit {
 export interface RegisterParams {
   sessionId: string;
   tools?: ClientTool[]; // default []
+  middleware?: ClientMiddleware[]; // default []
 }
 
 /** A tool that this connection runs for the session. `parameters` is a JSON Schema of type object. */
@@ -965,8 +978,16 @@ export interface ClientTool {
   timeoutMs?: number; // default 60000
 }
 
+/** A middleware that this connection runs for the session: a request of kind clientMiddleware at `point`, answered within `timeoutMs` with the result null (no change), a replacement of the same shape as the payload, or a directive at pre_tool_call. `failClosed`: without an answer the call is stopped instead of going on unchanged. */
+export interface ClientMiddleware {
+  point: "llm_request" | "output" | "pre_tool_call" | "tool_request" | "tool_result";
+  timeoutMs?: number; // default 10000
+  failClosed?: boolean; // default false
+}
+
 export interface RegisterResult {
   tools: string[];
+  middleware?: string[]; // default []
 }
 
 /** Input for a turn. `depth` counts the agents between a person and this input, 0 for a person's own: a program that a tool call started passes on what HERMES_AGENT_DEPTH says; more than 3 is refused (permission_denied). */
@@ -1068,7 +1089,7 @@ export interface AnswerParams {
   key?: string | null;
 }
 
-/** Shapes by kind: permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values}; clientTool {result}|{error}; any {decline: true}. */
+/** Shapes by kind: permission {optionId, feedback?}; clarify {answers}; secret {value}; form {values}; clientTool and clientMiddleware {result}|{error}; any {decline: true}. */
 export interface Answer {
   optionId?: string | null;
   feedback?: string | null;
@@ -1124,6 +1145,17 @@ export interface PluginRow {
   points?: string[]; // default []
   commands?: string[]; // default []
   problems?: string[]; // default []
+  settings?: PluginSetting[]; // default []
+}
+
+/** A setting of a plugin, from its manifest. `given` is true where config.yaml has it; else `value` is the default, null for none. A secret's value is `(set)` or null. */
+export interface PluginSetting {
+  key: string;
+  type: string;
+  description?: string; // default ""
+  value?: unknown;
+  given?: boolean; // default false
+  choices?: unknown[]; // default []
 }
 
 export interface HookListResult {
@@ -1194,6 +1226,7 @@ export interface BlobCreateParams {
   encoding?: "base64" | "utf8"; // default "utf8"
   offset?: number; // default 0
   final?: boolean; // default true
+  key?: string | null;
 }
 
 /** `bytes` is what is there now: the offset of the next piece. */
@@ -1351,9 +1384,11 @@ export interface LagParams {
   detail: "final" | "full";
 }
 
+/** A row of a session list as it is now. `deleted`: as it was last, it is to be taken out. */
 export interface SessionChangedParams {
   sessionId: string;
   summary: SessionSummary;
+  deleted?: boolean; // default false
 }
 
 export interface DaemonStateParams {

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.bench.figure import Figure
 from tests.bench.report import goal, machine, page, plot
 
-BENCHES = ("command", "ping", "turn", "stream", "many", "telemetry", "sizes", "providers", "disk")
+BENCHES = ("command", "ping", "turn", "stream", "many", "telemetry", "middleware", "sizes", "providers", "disk")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

@@ -155,6 +155,22 @@ def test_an_unknown_kind_and_an_unreadable_payload_change_nothing() -> None:
     assert apply(view, broken) == view
 
 
+def test_what_ends_in_a_way_of_a_later_version_has_ended() -> None:
+    journal = Journal()
+    journal.start_turn("go")
+    request = journal.ask(journal.start_call())
+    view = all_of(journal)
+    assert view.state == "waiting"
+    resolved = {"requestId": request, "outcome": "postponed", "at": ""}
+    known = journal.emit(e.Notice("info", "x", "y"))
+    view = apply(
+        view, msgspec.structs.replace(known, kind="request.resolved", data=msgspec.Raw(msgspec.json.encode(resolved)))
+    )
+    assert view.state == "running"
+    ended = msgspec.structs.replace(known, kind="turn.ended", data=msgspec.Raw(b'{"status":"tired"}'))
+    assert apply(view, ended).state == "idle"
+
+
 def test_an_option_of_a_later_version_is_left_alone() -> None:
     journal = Journal()
     view = all_of(journal)

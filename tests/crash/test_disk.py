@@ -172,3 +172,32 @@ def test_a_lock_of_another_process_delays_a_write_and_loses_nothing(tmp_path: Pa
     finally:
         witness.close()
         daemon.kill()
+
+
+def test_a_rewind_a_fork_and_an_upload_on_a_full_disk_change_nothing_and_are_done_once_later(tmp_path: Path) -> None:
+    with daemon_on_small_disk(tmp_path) as (_, disk, witness):
+        session = session_of(witness, "scripted/echo")
+        for text in ("one", "two"):
+            turn = accepted(witness, witness.submit(session, text))
+            witness.hear_until(session, "turn.ended", turnId=turn)
+        items = witness.ask("hermes/session/items", {"sessionId": session})["items"]
+        of = {"sessionId": session, "key": "k"}
+        asked = [
+            ("hermes/session/fork", of),
+            ("hermes/blob/create", {**of, "data": "x" * 100_000}),
+            ("hermes/session/rewind", {**of, "toItemId": items[1]["itemId"], "expectRev": 0}),
+        ]
+        disk.fill()
+        for method, params in asked:
+            error = refused(witness, witness.send(method, params))
+            assert (method, error["data"]["kind"]) == (method, "storage_error")
+        assert user_texts(witness, session) == ["one", "two"]
+        disk.free()
+        for method, params in asked:
+            while "result" not in (first := witness.answer(witness.send(method, params))):
+                assert first["error"]["data"]["retryable"]
+            again = witness.ask(method, params)
+            again.pop("duplicate", None)
+            assert again == first["result"]
+        assert user_texts(witness, session) == ["one"]
+        assert len(witness.ask("hermes/session/list", {})["sessions"]) == 2

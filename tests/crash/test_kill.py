@@ -38,6 +38,10 @@ class Round:
         self.witness, self.chance, self.folder, self.number = witness, chance, folder, number
         self.sessions: list[str] = []
         self.pids = folder / f"pids-{number}"
+        listed = witness.ask("hermes/session/list", {"cwd": str(folder), "limit": 1000})["sessions"]
+        self.older = {one["sessionId"] for one in listed}
+        self.forks: list[dict[str, Any]] = []
+        self.uploads: list[dict[str, Any]] = []
 
     def begin(self) -> None:
         """Start the kinds of turns there are, in random order; one of them streams all the time."""
@@ -85,14 +89,41 @@ class Round:
             if kind == "request.opened":
                 answer = {"optionId": self.chance.choice(["allow_once", "deny"])}
                 self.witness.send("hermes/request/answer", {"requestId": data["requestId"], "answer": answer})
+        self._branch_out(session)
         queue = self.chance.choice(["keep", "pause", "keep"])
         if session != self.sessions[0]:
             self.witness.interrupt(session, queue)
+
+    def _branch_out(self, session: str) -> None:
+        """Fork it, edit its queue, bring it a blob; do not wait for any of it."""
+        key = f"{self.number}:{len(self.forks)}"
+        fork = {"sessionId": session, "key": key}
+        upload = {"sessionId": session, "key": key, "data": f"piece {key}"}
+        self.forks.append(fork)
+        self.uploads.append(upload)
+        self.witness.send("hermes/session/fork", fork)
+        self.witness.send("hermes/blob/create", upload)
+        self.witness.send("hermes/queue/reorder", {"sessionId": session, "order": [], "key": key})
+
+    def _judge_branches(self) -> None:
+        """Whatever became of a fork and of an upload: asked for again, there is one, and it is whole."""
+        for fork in self.forks:
+            made = self.witness.ask("hermes/session/fork", fork)["session"]["sessionId"]
+            assert self.witness.ask("hermes/session/fork", fork)["session"]["sessionId"] == made
+            items = self.witness.ask("hermes/session/items", {"sessionId": made, "limit": 1000})["items"]
+            assert all(item["status"] != "inProgress" for item in items)
+        listed = self.witness.ask("hermes/session/list", {"cwd": str(self.folder), "limit": 1000})["sessions"]
+        expected = len(self.sessions) + len(self.forks)
+        assert len([one for one in listed if one["sessionId"] not in self.older]) == expected
+        for upload in self.uploads:
+            blob = self.witness.ask("hermes/blob/create", upload)["blobId"]
+            assert self.witness.ask("hermes/blob/read", {"blobId": blob})["data"] == upload["data"]
 
     def judge(self, disk: dict[str, dict[str, str]]) -> None:
         for session in self.sessions:
             self.witness.judge(session, disk[session])
             self.witness.repeat(session)
+        self._judge_branches()
         assert not self._living(), "a tool's process outlived the daemon"
 
     def _living(self) -> list[int]:

@@ -15,20 +15,38 @@ from typing import Any
 
 import msgspec
 
+from hermes_client import view as views
 from hermes_daemon.core import history
 from hermes_daemon.core.ports import Store, ToolContext, ToolOutcome
 from hermes_daemon.core.settings import AgentSettings, DatabaseSettings, Settings
+from hermes_daemon.engine.branch import rewind
+from hermes_daemon.engine.emitted import replayed
 from hermes_daemon.engine.identity import SystemClock
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.session import Session
 from hermes_daemon.engine.sessions import Sessions
 from hermes_daemon.middleware.registry import Registry
+from hermes_daemon.server.engine_room import pulled, snapshot_of
 from hermes_daemon.store.sqlite import SqliteStore
-from hermes_protocol.content import By, TextBlock
+from hermes_protocol.content import By, TextBlock, input_text
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import UserMessage
-from hermes_protocol.methods import Answer, CreateParams, InterruptParams, QueueParams, SessionOptions, SubmitParams
+from hermes_protocol.methods import (
+    Answer,
+    CreateParams,
+    ForkParams,
+    InterruptParams,
+    QueueParams,
+    QueueRemoveParams,
+    QueueReorderParams,
+    QueueUpdateParams,
+    RewindParams,
+    SessionOptions,
+    SteerParams,
+    SubmitParams,
+)
 from tests.support.crash_log import Acknowledged, Disk, LoggedStore, Moment, Observer, Saw, crashes
+from tests.support.folding import comparable
 from tests.support.live import ScriptedModels, TestTool, TestTools
 
 SCHEDULES = int(os.environ.get("HERMES_CRASH_SCHEDULES", "2000"))
@@ -56,41 +74,97 @@ def parts_over(store: Store) -> Parts:
     return Parts(store, ScriptedModels(), tools, SystemClock(), lambda: settings, str, Registry(), {})
 
 
-async def tell_story(logged: LoggedStore, chance: random.Random) -> None:
-    """A session of each of two random kinds, and people who do what people do; ended like by a stop."""
-    sessions = Sessions(parts_over(logged), lambda *_: None)
-    live: list[tuple[Session, Observer]] = []
-    for number in range(2):
-        options = SessionOptions(model=chance.choice(MODELS), mode=chance.choice(["off", None]))
-        created = await sessions.create(CreateParams("/", options=options, key=f"c{number}"), ME)
-        session = sessions.get(created.session.session_id)
-        observer = Observer(session.session_id, logged.story)
+class Story:
+    """Sessions that people work on, in the order they came to be; `taken_back` is what they threw away themselves."""
+
+    def __init__(self, logged: LoggedStore, chance: random.Random) -> None:
+        self.sessions = Sessions(parts_over(logged), lambda *_: None)
+        self.logged, self.chance = logged, chance
+        self.live: list[tuple[Session, Observer]] = []
+        self.taken_back: set[str] = set()
+
+    async def tell(self) -> None:
+        """A session of each of two random kinds, and people who do what people do; ended like by a stop."""
+        for number in range(2):
+            options = SessionOptions(model=self.chance.choice(MODELS), mode=self.chance.choice(["off", None]))
+            created = await self.sessions.create(CreateParams("/", options=options, key=f"c{number}"), ME)
+            self._follow(created.session.session_id)
+        for step in range(18):
+            session, observer = self.chance.choice(self.live)
+            with contextlib.suppress(ProtocolError):  # a turn runs, the answer came too late, the entry began
+                await self._act(session, observer, step)
+            for _ in range(self.chance.choice([0, 1, 3, 10, 40])):
+                await asyncio.sleep(0)
+        await self.sessions.interrupt_all("the end", 5)
+
+    def _follow(self, session_id: str) -> None:
+        session, observer = self.sessions.get(session_id), Observer(session_id, self.logged.story)
         session.attach(observer)
-        live.append((session, observer))
-    for step in range(14):
-        session, observer = chance.choice(live)
-        await act(session, observer, f"message {step}", chance, logged.story)
-        for _ in range(chance.choice([0, 1, 3, 10, 40])):
-            await asyncio.sleep(0)
-    await sessions.interrupt_all("the end", 5)
+        self.live.append((session, observer))
 
+    async def _act(self, session: Session, observer: Observer, step: int) -> None:
+        dice, text = self.chance.random(), f"message {step}"
+        if dice < 0.5:
+            await self._submit(session, text)
+        elif dice < 0.62:
+            if observer.requests:
+                answer = Answer(self.chance.choice(["allow_once", "deny"]))
+                await session.questions.answer(observer.requests[-1], answer, "x", ME, lambda *_: ())
+        elif dice < 0.7:
+            leave = self.chance.choice(["keep", "pause", "clear"])
+            await session.admission.interrupt(InterruptParams(session.session_id, queue=leave))
+        elif dice < 0.76:
+            await session.admission.resume(QueueParams(session.session_id))
+        elif dice < 0.82:
+            forked = await self.sessions.fork(ForkParams(session.session_id, key=text))
+            self._follow(forked.session.session_id)
+        elif dice < 0.88:
+            await self._rewind(session, text)
+        elif dice < 0.94:
+            await self._edit(session, text)
+        else:  # somebody leaves, somebody comes late
+            session.detach(observer.connection_id)
+            session.attach(observer)
 
-async def act(session: Session, observer: Observer, text: str, chance: random.Random, story: list[Moment]) -> None:
-    dice = chance.random()
-    if dice < 0.6:
-        how = chance.choice(["queue", "queue", "steer", "interrupt"])
-        params = SubmitParams(session.session_id, (TextBlock(text),), text, when_busy=how)
-        result = await session.admission.submit(params, ME)
-        story.append(Acknowledged(text, result.turn_id, session.session_id))
-    elif dice < 0.8 and observer.requests:
-        option = chance.choice(["allow_once", "deny"])
-        with contextlib.suppress(ProtocolError):  # it may be answered already
-            await session.questions.answer(observer.requests[-1], Answer(option), "x", ME, lambda *_: ())
-    elif dice < 0.9:
-        leave = chance.choice(["keep", "pause", "clear"])
-        await session.admission.interrupt(InterruptParams(session.session_id, queue=leave))
-    else:
-        await session.admission.resume(QueueParams(session.session_id))
+    async def _submit(self, session: Session, text: str) -> None:
+        runner = session.runner
+        if runner is not None and self.chance.random() < 0.2:
+            params = SteerParams(session.session_id, runner.turn_id, (TextBlock(text),), text)
+            await session.admission.steer(params, ME)
+            return
+        how = self.chance.choice(["queue", "queue", "steer", "interrupt"])
+        submit = SubmitParams(session.session_id, (TextBlock(text),), text, when_busy=how)
+        result = await session.admission.submit(submit, ME)
+        self.logged.story.append(Acknowledged(text, result.turn_id, session.session_id))
+
+    async def _rewind(self, session: Session, key: str) -> None:
+        if (runner := session.runner) is not None and self.chance.random() < 0.7:
+            await session.admission.interrupt(InterruptParams(session.session_id, queue="pause"))
+            await runner.wait()
+        items = [row.item for row in self.logged.items(session.session_id, limit=1000).rows]
+        if items:
+            target = self.chance.choice(items)
+            behind = items[items.index(target) :]
+            self.taken_back |= {item.text for item in behind if isinstance(item, UserMessage)}
+            params = RewindParams(session.session_id, target.item_id, session.row.rev, key)
+            await rewind(session, params)
+
+    async def _edit(self, session: Session, text: str) -> None:
+        queue, admission = session.admission.queue, session.admission
+        if not queue.entries:
+            return
+        entry, session_id = self.chance.choice(queue.entries), session.session_id
+        how = self.chance.choice(["remove", "update", "reorder"])
+        self.taken_back |= {input_text(entry.input)} if how != "reorder" else set()
+        if how == "remove":
+            gone = QueueRemoveParams(session_id, entry.queue_id)
+            await admission.edit("hermes/queue/remove", gone, lambda: queue.without(gone))
+        elif how == "update":
+            other = QueueUpdateParams(session_id, entry.queue_id, (TextBlock(f"{text}, rather"),))
+            await admission.edit("hermes/queue/update", other, lambda: queue.updated(other))
+        else:
+            first = QueueReorderParams(session_id, (entry.queue_id,))
+            await admission.edit("hermes/queue/reorder", first, lambda: queue.reordered(first))
 
 
 async def recover(path: Path) -> tuple[SqliteStore, Sessions]:
@@ -127,6 +201,17 @@ def judge(store: SqliteStore, session_id: str, told: list[Moment], cleared: set[
     return rows[-1].seq if rows else 0
 
 
+def judge_views(session: Session, store: Store) -> None:
+    """Who joins now sees what who heard everything sees. What a fork had from its parent is in no event."""
+    shown = views.from_snapshot(snapshot_of(session, 1000, 10_000_000))
+    rows = [replayed(row) for row in store.events(session.session_id, 0, 100_000)]
+    if rows and rows[0].seq == 1:
+        view = views.empty(session.session_id)
+        for event in rows:
+            view = views.apply(view, pulled(event, session.session_id, session.row.epoch, 0, 10_000_000))
+        assert comparable(view) == comparable(shown)
+
+
 def judge_texts(store: SqliteStore, session_id: str, told: list[Moment], cleared: set[str]) -> None:
     queue = store.queue(session_id)
     entries = queue.entries if queue else ()
@@ -152,9 +237,10 @@ async def crash_everywhere(folder: Path, seed: int, enough: Callable[[], bool], 
     chance = random.Random(seed)
     store = SqliteStore.open(str(folder / "live.db"), DatabaseSettings(), SystemClock())
     logged = LoggedStore(store)
-    await tell_story(logged, chance)
+    story = Story(logged, chance)
+    await story.tell()
     await store.close()
-    cleared = texts_cleared(logged)
+    cleared = texts_cleared(logged) | story.taken_back
     disk, applied = Disk(folder / "disk"), 0
     order = sorted(crashes(logged, chance), key=lambda crash: crash[1])
     for position, kept in order:
@@ -182,6 +268,8 @@ async def one_crash(path: Path, told: list[Moment], cleared: set[str], *, next_t
         ids = [row.session_id for row in store.sessions(limit=10).rows]
         assert {moment.session_id for moment in told if isinstance(moment, Acknowledged)} <= set(ids)
         newest = {session_id: judge(store, session_id, told, cleared) for session_id in ids}
+        for session_id in ids:
+            judge_views(sessions.get(session_id), store)
         await Sessions(parts_over(store), lambda *_: None).recover()
         assert {session_id: store.event_range(session_id)[1] for session_id in ids} == newest, "recovered twice"
         if next_turn:

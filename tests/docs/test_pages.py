@@ -55,6 +55,25 @@ def test_the_readme_shows_a_valid_configuration_and_the_two_commands(tmp_path: P
     assert re.findall(r"^    (make \w+)$", text, re.MULTILINE) == ["make try", "make test"]
 
 
+HOW_TO_SETTINGS = [
+    pytest.param(block, id=f"{path.stem}-{number}")
+    for path in sorted(ROOT.glob("docs/howto/*.md"))
+    for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("block", HOW_TO_SETTINGS)
+def test_the_settings_of_a_how_to_can_be_copied_as_they_stand(block: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(block)
+    loaded = load(str(tmp_path), {})
+    assert (loaded.errors, loaded.warnings) == ((), ())
+
+
+def test_the_readme_leads_to_every_how_to() -> None:
+    links = set(re.findall(r"\]\((docs/howto/[^)#]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert links == {str(path.relative_to(ROOT)) for path in ROOT.glob("docs/howto/*.md")}
+
+
 def test_make_help_tells_every_target() -> None:
     told = set(re.findall(r"^([a-z]+):.*## ", MAKEFILE, re.MULTILINE))
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)

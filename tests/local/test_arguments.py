@@ -42,6 +42,13 @@ def test_after_two_dashes_everything_is_an_argument_and_one_dash_always_is() -> 
     assert (given["query"], given["first"], given["second"]) == ("-", "-n", "--limit")
 
 
+def test_given_again_the_last_one_counts_and_what_may_be_many_is_joined() -> None:
+    assert parse(COMMAND, ["-q", "a", "--query", "b", "1"])["query"] == "b"
+    serve = Command("serve", "", (), (Option("listen", "", value="URL", short="l", many=True),))
+    assert parse(serve, ["--listen", "a,b", "--listen=c", "-ld"])["listen"] == "a,b,c,d"
+    assert parse(serve, [])["listen"] is None
+
+
 def test_the_rest_is_one_or_more_words() -> None:
     assert parse(MANY, ["a", "b", "c"]) == {"one": "a", "rest": ["b", "c"]}
     with pytest.raises(UsageError, match="REST is missing"):

@@ -225,7 +225,10 @@ def test_settings_are_checked_at_their_path_and_wrong_ones_keep_the_plugin_out(h
     [fault] = home.run(home.plugins.load)
     assert fault == "gate: settings.pairs: expected a whole number of at least 1, got 0"
     [row] = home.plugins.rows()
-    assert row.problems == () or "$.pears: there is no such setting, did you mean 'pairs'?" in row.problems
+    assert row.problems == (
+        "$.plugins.entries.gate.settings.pears: there is no such setting, did you mean 'pairs'?",
+        "$.plugins.entries.gate.settings.pairs: expected a whole number of at least 1, got 0",
+    )
 
 
 def test_an_unknown_enabled_plugin_and_a_dangling_link_are_said(home: Home) -> None:

@@ -92,4 +92,4 @@ def test_it_joins_a_session_with_a_history_and_shows_that_first(tmp_path: Path, 
     with running_daemon(tmp_path, config="model:\n  default: scripted/echo\n") as daemon:
         session_id = session(daemon, tmp_path, "scripted/echo")
         run(name, daemon, tmp_path, "deny", "First.", session_id)
-        assert run(name, daemon, tmp_path, "deny", "Second.", session_id).startswith("First.Second.\n")
+        assert run(name, daemon, tmp_path, "deny", "Second.", session_id).startswith("First.\nSecond.\n")

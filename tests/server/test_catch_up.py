@@ -121,7 +121,7 @@ class Reader:
         self.last, self.view, self.most = last, view, 0
         self.subscription = Subscription(self.outbox, "c", feed, "full", frozenset(), last)
         feed.flush_tick()
-        feed.sinks.append(self.subscription)
+        feed.listen([*feed.sinks, self.subscription])
         asyncio.get_running_loop().call_soon(self.subscription.release)
 
     def read(self) -> views.View:

@@ -34,7 +34,14 @@ def test_initialize_says_what_a_client_needs(tmp_path: Path) -> None:
                 "maxFrameBytes": 8_388_608, "maxInlineBytes": 65_536, "maxBatch": 64, "maxInFlight": 64,
             }  # fmt: skip
             assert {"bootId", "buildId", "stale", "schemaHash", "connectionId", "features"} <= set(welcome)
-            assert welcome["requestKinds"] == ["permission", "clarify", "secret", "form", "clientTool"]
+            assert welcome["requestKinds"] == [
+                "permission",
+                "clarify",
+                "secret",
+                "form",
+                "clientTool",
+                "clientMiddleware",
+            ]
             assert answer["serverInfo"]["name"] == "hermes-daemon"
 
     run(story())

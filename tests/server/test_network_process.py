@@ -55,8 +55,11 @@ def test_the_real_port_is_in_the_state_file_and_in_status_before_the_daemon_is_r
 
 
 def test_flags_open_a_listener_too(shell: Shell) -> None:
-    with shell.start("serve", "--listen", "tcp://127.0.0.1:0", module="hermes_daemon") as child:
+    words = ("--listen", "tcp://127.0.0.1:0", "--listen", "tcp://localhost:0")
+    with shell.start("serve", *words, module="hermes_daemon") as child:
         wait_for(lambda: state_of(shell.address))
+        told = state_of(shell.address)["endpoints"]
+        assert len({port for url in told if (port := url.rpartition(":")[2]).isdecimal()}) >= 2, told
         url = state_of(shell.address)["endpoints"][1]
         Path(shell.env["HERMES_HOME"], "config.yaml").write_text("model: {}\n")
         shell.env["HERMES_DAEMON"] = url

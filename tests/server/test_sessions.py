@@ -211,6 +211,21 @@ def test_subscribers_are_told_of_a_deletion_the_ones_that_are_behind_too(tmp_pat
     run(story())
 
 
+def test_who_lists_sessions_is_told_of_a_deleted_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon:
+            lister = await daemon.peer("lister", capabilities={"events": {"sessions": True}})
+            peer = await daemon.peer()
+            session = await peer.session(str(tmp_path))
+            await peer.say(session, "hello")
+            await peer.request("hermes/session/delete", {"sessionId": session})
+            while not (told := await lister.note("hermes/session/changed")).get("deleted"):
+                assert told["sessionId"] == session
+            assert (told["sessionId"], told["summary"]["title"]) == (session, "hello")
+
+    run(story())
+
+
 # --- pages ---
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hermes_daemon.core.ports import ToolContext, ToolOutcome
@@ -61,6 +61,8 @@ JOINS = st.tuples(
 def test_snapshot_and_events_are_all_events_wherever_one_joins(loop: str) -> None:
     @settings(max_examples=40)
     @given(st.lists(ACTIONS | JOINS, min_size=3, max_size=14))
+    @example([*["submit"] * 4, "rewind", "steer", "answer", *["rewind"] * 3, *["submit"] * 3,
+              ("join", "full", 1, 0.373, True)])  # fmt: skip
     def law(steps: list[Any]) -> None:
         with tempfile.TemporaryDirectory() as home:
             run(joining(home, steps), loop)
@@ -99,11 +101,14 @@ async def join(daemon: Live, session: str, epoch: str, head: int, how: tuple[Any
         await follower.subscribe(since=(epoch, 0))
         await peer.request("hermes/daemon/ping")
         follower.catch_up()
-        # And once more, from somewhere in what it knows: the same events again must change nothing.
-        whole = follower.view
         again = Follower(peer, session)
-        again.view = whole
-        await again.subscribe(since=(epoch, int(follower.last * share)))
+        since = int(follower.last * share)
+        # And once more, from somewhere in what it knows: the same events again must change nothing. Only what was
+        # taken back cannot be told twice to who is ahead of it: then it goes on from what it showed there.
+        again.view = follower.view
+        if "session.rewound" in follower.kinds and follower.views:
+            since, again.view = follower.views[int((len(follower.views) - 1) * share)]
+        await again.subscribe(since=(epoch, since))
         return again, detail
     await follower.subscribe()
     return follower, detail
@@ -417,3 +422,26 @@ def test_subscribing_to_no_session_says_which(tmp_path: Path) -> None:
             assert (error["code"], error["data"]["kind"]) == (-32041, "session_deleted")
 
     run(story())
+
+
+def test_an_answer_that_speaks_of_events_comes_behind_them(tmp_path: Path) -> None:
+    """G1: also behind deltas that wait for their neighbours."""
+
+    async def story() -> None:
+        async with live(str(tmp_path)) as daemon:
+            peer = await daemon.peer(capabilities={"maxLatencyMs": 200})
+            session = await peer.session(str(tmp_path), model="scripted/words?n=2000&delay_ms=1")
+            await peer.submit(session, "go")
+            await peer.event("item.delta")
+            reached = (await peer.request("hermes/session/get", {"sessionId": session}))["head"]
+            for _ in range(20):
+                params = {"sessionId": session, "until": "seq", "seq": reached + 3}
+                reached = (await peer.request("hermes/session/wait", params))["seq"]
+                told = [
+                    frame["params"]["seq"]
+                    for frame in peer.order
+                    if isinstance(frame, dict) and frame.get("method") == "hermes/event"
+                ]
+                assert told[-1] >= reached
+
+    asyncio.run(story())

@@ -117,6 +117,20 @@ def test_a_deleted_session_is_gone() -> None:
     asyncio.run(run())
 
 
+def test_a_deleted_session_that_was_idle_is_gone_too() -> None:
+    async def run() -> None:
+        async with watched() as here:
+            row = here.daemon.journal.session
+            here.daemon.peers[0].note("hermes/session/changed", m.SessionChangedParams("s1", row, deleted=True))
+            async with asyncio.timeout(10):
+                while here.overview.rows():
+                    here.moved.clear()
+                    await here.moved.wait()
+            assert "hermes/session/subscribe" not in [name for name, _ in here.daemon.requests]
+
+    asyncio.run(run())
+
+
 def test_a_restarted_daemon_is_said_and_its_sessions_listed_again() -> None:
     async def run() -> None:
         async with watched() as here:

@@ -66,6 +66,14 @@ def test_the_words_go_into_the_session_as_asked(shell: Shell, words: tuple[str, 
     assert submitted["key"]
 
 
+@pytest.mark.parametrize(("depth", "sent_on"), [("2", 2), ("", None), ("two", None)])
+def test_from_a_tool_of_an_agent_the_depth_goes_along(shell: Shell, depth: str, sent_on: int | None) -> None:
+    shell.env["HERMES_AGENT_DEPTH"] = depth
+    with LocalDaemon(shell.address.socket_path, Busy().answer) as daemon:
+        shell.run("say", "s1", "and the tests")
+    assert sent(daemon, "hermes/turn/submit").get("depth") == sent_on
+
+
 def test_standard_input_is_taken_for_a_dash_and_nothing_is_not(shell: Shell) -> None:
     with LocalDaemon(shell.address.socket_path, Busy().answer) as daemon:
         shell.run("say", "s1", "-", stdin="from a\nfile\n")

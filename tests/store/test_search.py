@@ -15,6 +15,7 @@ from hermes_daemon.store.database import Database
 from hermes_daemon.store.failures import is_corrupt_index
 from hermes_daemon.store.search import SearchIndex
 from hermes_daemon.store.sqlite import SqliteStore
+from tests.support.shared_data import case
 from tests.support.store_rows import HandClock, answered, open_store, put_session, said, with_store
 
 
@@ -147,6 +148,8 @@ def test_texts_written_where_fts5_was_missing_are_indexed_by_the_next_opening(pa
 
 
 def test_a_rebuild_that_was_killed_leaves_nothing_and_is_done_once_at_the_next_start(path: Path) -> None:
+    """The handed case sessions/db-stale-repair-lock: the only lock is the transaction's, and dies with it."""
+    case("sessions", "db-stale-repair-lock")
     asyncio.run(asking(path, SearchIndex(fts=False)).close())
     dying = sqlite3.connect(path, isolation_level=None)
     dying.execute("BEGIN IMMEDIATE")  # a rebuild up to the moment of death

@@ -21,6 +21,7 @@ class Follower:
         self.view = views.empty(session_id)
         self.epoch, self.last = "", 0
         self.kinds: list[str] = []
+        self.views: list[tuple[int, View]] = []
         self.deltas = 0
         self._read = 0
 
@@ -51,6 +52,7 @@ class Follower:
             self.kinds.append(event.kind)
             self.deltas += event.kind == "item.delta"
             self.view = views.apply(self.view, event)
+            self.views.append((self.last, self.view))
 
     async def until(self, seq: int) -> View:
         """The view once everything up to `seq` (or what stands for it) is folded."""

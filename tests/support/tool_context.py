@@ -41,6 +41,11 @@ class Context:
         self.said.append(text)
         self.heard.set()
 
+    transforms_output = False
+
+    async def transform_output(self, command: str, output: str, code: int | None) -> str:
+        return output
+
     async def ask(self, request: Ask) -> Answered:
         self.asked.append(request)
         return self.answer

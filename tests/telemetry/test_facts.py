@@ -33,7 +33,8 @@ def test_texts_and_numbers_are_what_their_types_say() -> None:
 
 def test_no_attribute_is_made_for_contents() -> None:
     for fact in FACTS:
-        assert not [row.name for row in attributes(fact) if row.is_text and row.name in CONTENT]
+        if not fact.opt_in:  # the trace of middleware holds its own words, for who asks for them by name
+            assert not [row.name for row in attributes(fact) if row.is_text and row.name in CONTENT]
 
 
 def test_names_are_those_of_the_wire() -> None:

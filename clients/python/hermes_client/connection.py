@@ -20,6 +20,7 @@ from hermes_client.wire import Disconnected, Wire
 from hermes_protocol import PROTOCOL_VERSION
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.methods import Auth, Capabilities, Client, DaemonStateParams, Hello, InitializeResult, Welcome
+from hermes_protocol.reading import read
 
 T = TypeVar("T")
 State: TypeAlias = Literal["ready", "lost", "closed"]
@@ -121,7 +122,11 @@ class Connection:
         Raises ProtocolError for an error answer, Disconnected when the daemon went away and `resend` is off, or when
         the connection was closed.
         """
-        decode = msgspec.json.Decoder(result_type).decode
+        decoder = msgspec.json.Decoder(result_type)
+
+        def decode(raw: msgspec.Raw) -> T:
+            return read(raw, decoder)
+
         early = None if at_once is None else (lambda raw: at_once(decode(raw)))
         while True:
             try:

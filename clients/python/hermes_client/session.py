@@ -165,14 +165,21 @@ class Session:
         when_busy: WhenBusy = "queue",
         options: m.TurnOptions | None = None,
         key: str | None = None,
+        depth: int = 0,
     ) -> m.SubmitResult:
         """Hand in one turn. Returns when the daemon has it on disk; the answer arrives as changes.
 
-        A lost connection is waited out and the same key sent again, so that one call is one turn.
+        `depth` is HERMES_AGENT_DEPTH where an agent's tool started this program, 0 for a person's words. A lost
+        connection is waited out and the same key sent again, so that one call is one turn.
         """
         blocks = (TextBlock(text),) if isinstance(text, str) else tuple(text)
         params = m.SubmitParams(
-            self.session_id, blocks, key or uuid.uuid4().hex, when_busy=when_busy, options=options or m.TurnOptions()
+            self.session_id,
+            blocks,
+            key or uuid.uuid4().hex,
+            when_busy=when_busy,
+            options=options or m.TurnOptions(),
+            depth=depth,
         )
         return await self.connection.request("hermes/turn/submit", params, m.SubmitResult, resend=True)
 

@@ -255,6 +255,59 @@ ENTRIES = (
         "[ANSWER...]",
         options=(Option("skip", "leave out the questions that get no answer"), Option("decline", "give no answer")),
     ),
+    Entry("plugins list", "the plugins, and which of them run", "plugins:show_list", options=(JSON,)),
+    Entry(
+        "plugins show", "one plugin: what it brought, its settings, its problems", "plugins:show", "ID", options=(JSON,)
+    ),
+    Entry("plugins enable", "let a plugin take part, from now on", "plugins:enable", "ID"),
+    Entry("plugins disable", "keep a plugin out, from now on", "plugins:disable", "ID"),
+    Entry("plugins reload", "read the files of one plugin, or of all, again", "plugins:reload", "[ID]"),
+    Entry(
+        "plugins config",
+        "a plugin's settings, one of them, or a new value for it",
+        "plugins:config",
+        "ID",
+        "[KEY]",
+        "[VALUE]",
+        options=(Option("unset", "back to the default"),),
+    ),
+    Entry(
+        "plugins validate",
+        "look at a plugin's folder without a daemon",
+        "plugins:validate",
+        "PATH",
+        options=(Option("run", "import it and call its register() as well"),),
+    ),
+    Entry(
+        "plugins new",
+        "make a plugin that works, with a test",
+        "plugin_new:run",
+        "NAME",
+        options=(
+            Option(
+                "style",
+                "whose shape it has, hermes if not said",
+                value="STYLE",
+                choices=("hermes", "prism", "plain"),
+            ),
+            Option("in", "the folder it is made in, the home's plugins if not said", value="DIR"),
+        ),
+    ),
+    Entry("hooks list", "the shell hooks, and which of them may run", "hooks:show_list", options=(JSON,)),
+    Entry(
+        "hooks allow",
+        "let a shell hook run: the only one that waits, or the one named",
+        "hooks:allow",
+        "[HOOK]",
+        options=(Option("all", "every one that waits"),),
+    ),
+    Entry(
+        "hooks revoke",
+        "let a shell hook run no more",
+        "hooks:revoke",
+        "[HOOK]",
+        options=(Option("all", "every one that is allowed"),),
+    ),
     Entry("profiles list", "the profiles of this home", "profiles:show_list"),
     Entry("profiles create", "make a profile", "profiles:create", "NAME"),
     Entry("profiles remove", "remove a profile with everything in it", "profiles:remove", "NAME", options=(YES,)),
@@ -274,9 +327,11 @@ DEFAULT_VERBS = {
     "sessions": "list",
     "tools": "list",
     "models": "list",
+    "plugins": "list",
+    "hooks": "list",
     "profiles": "list",
-    "daemon": "status",
     "auth": "list",
+    "daemon": "status",
 }
 
 

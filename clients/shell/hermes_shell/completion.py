@@ -49,7 +49,7 @@ def bash() -> str:
 _hermes() {{
   local words="" here="" previous="${{COMP_WORDS[COMP_CWORD-1]}}" current="${{COMP_WORDS[COMP_CWORD]}}" index
   case "$previous" in
-    --cwd) COMPREPLY=($(compgen -d -- "$current")); return ;;
+    --cwd|--in) COMPREPLY=($(compgen -d -- "$current")); return ;;
     --output|-o) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   for ((index = 1; index < COMP_CWORD && index < 3; index++)); do

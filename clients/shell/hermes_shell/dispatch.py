@@ -7,6 +7,7 @@ from importlib import import_module
 
 from hermes_local.address import resolve
 from hermes_local.arguments import Command, UsageError, parse, spell
+from hermes_shell import plugin_command
 from hermes_shell.commands import DEFAULT_VERBS, DEMO, ENTRIES, Entry, all_commands
 
 TYPE_CHECKING = False
@@ -34,6 +35,10 @@ def dispatch(words: Sequence[str], profile: str | None) -> int:
         words = [*rest, "--help"]
     if words[0] == DEMO.name:
         return show_help(DEMO)
+    if not words[0].startswith("-") and words[0] not in _first_words():
+        code = plugin_command.run(resolve(profile=profile), words[0], words[1:])
+        if code is not None:
+            return code
     asks_help = any(word in HELP_WORDS[:2] for word in _before_end(words))
     if asks_help and len(words) == 2 and _family(words[0]):
         print(overview(words[0]))
@@ -57,7 +62,7 @@ def find(words: Sequence[str]) -> tuple[Entry, list[str]]:
     if not family:
         if name.startswith("-"):
             raise UsageError(f"unknown option {name}; see `hermes --help`")
-        known = sorted({command.name.split()[0] for command in all_commands()})
+        known = _first_words()
         raise UsageError(f"unknown command {name!r}{_near(name, known)}; see `hermes --help`")
     if not rest or rest[0].startswith("-"):
         if name not in DEFAULT_VERBS:
@@ -100,6 +105,10 @@ def overview(family: str = "") -> str:
 
 def _family(name: str) -> list[str]:
     return [entry.command.name.split()[1] for entry in ENTRIES if entry.command.name.startswith(f"{name} ")]
+
+
+def _first_words() -> list[str]:
+    return sorted({command.name.split()[0] for command in all_commands()})
 
 
 def _before_end(words: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hermes_local import __version__, locks, state_file
 from hermes_local.address import Address, AddressError, ensure_private_dir
+from hermes_local.connection import Connection, RpcError
 from hermes_local.spawn import EXIT_NOT_RUNNING, DaemonUnavailable, Incompatible, connect
 from hermes_shell.table import paint
 
@@ -121,6 +122,7 @@ def _daemon(address: Address) -> list[Check]:
         with connect(address, "hermes doctor") as connection:
             status = connection.request("hermes/daemon/status", {}, REQUEST_S)
             models = connection.request("hermes/models/list", {}, REQUEST_S)
+            guests = _guests(connection)
     except Incompatible as error:
         return [Check("daemon", "warn", str(error), "`hermes daemon restart`, when its turns may be waited for")]
     except DaemonUnavailable as error:
@@ -133,11 +135,42 @@ def _daemon(address: Address) -> list[Check]:
         checks.append(
             Check("storage", "fail", storage, "free space or mend the permissions; the daemon goes on by itself")
         )
-    warnings = status.get("warnings", ())
+    # Of plugins and hooks the checks below tell more.
+    warnings = [text for text in status.get("warnings", ()) if not (guests and _of_guests(text))]
     checks += [Check("configuration", "warn", text, "`hermes config validate` shows where") for text in warnings]
     if not warnings:
         checks.append(Check("configuration", "ok", "no warnings"))
-    return [*checks, _model(models), *_local_models(models)]
+    return [*checks, *guests, _model(models), *_local_models(models)]
+
+
+def _guests(connection: Connection) -> list[Check]:
+    """Plugins that failed or have problems, and shell hooks that wait for consent; [] from a daemon without either."""
+    checks = []
+    try:
+        rows = connection.request("hermes/plugin/list", {}, REQUEST_S).get("plugins", ())
+        hooks = connection.request("hermes/hook/list", {}, REQUEST_S).get("hooks", ())
+    except RpcError as error:
+        if error.kind == "method_not_found":
+            return []
+        raise
+    for row in rows:
+        advice = f"`hermes plugins show {row['id']}`; `hermes plugins disable {row['id']}` keeps it out"
+        if row["state"] == "failed":
+            checks.append(Check("plugin", "warn", f"{row['id']}: {row.get('detail', '')}", advice))
+        elif row["state"] == "loaded":
+            checks += [Check("plugin", "warn", text, advice) for text in row.get("problems", ())]
+    loaded = [row["id"] for row in rows if row["state"] == "loaded"]
+    if loaded:
+        checks.append(Check("plugins", "ok", f"{len(loaded)} loaded: {', '.join(loaded)}"))
+    for hook in hooks:
+        if not hook.get("allowed"):
+            text = f"{hook['command']!r} for {hook['event']} waits for consent and does not run"
+            checks.append(Check("hook", "warn", text, "`hermes hooks list`, then `hermes hooks allow`"))
+    return checks
+
+
+def _of_guests(warning: str) -> bool:
+    return warning.startswith(("plugin ", "$.plugins.entries.")) or "waits for consent" in warning
 
 
 def _running(status: Given) -> Check:

@@ -127,7 +127,11 @@ class Overview:
         if method == "hermes/event":
             self._event(_decode_event(params))
         elif method == "hermes/session/changed":
-            self._look(_decode_changed(params).summary)
+            changed = _decode_changed(params)
+            if changed.deleted:
+                self._forget(changed.session_id)
+            else:
+                self._look(changed.summary)
         elif method == "hermes/daemon/state":
             told = _decode_state(params)
             self.notice = "" if told.state == "ready" else f"the daemon is {told.state} {told.reason}".rstrip()
@@ -135,8 +139,11 @@ class Overview:
 
     def _event(self, event: Event) -> None:
         if event.kind == SessionDeleted.KIND:
-            self._followed.pop(event.session_id, None)
-            self._summaries.pop(event.session_id, None)
+            self._forget(event.session_id)
+
+    def _forget(self, session_id: str) -> None:
+        self._followed.pop(session_id, None)
+        self._summaries.pop(session_id, None)
 
     def _state(self, state: str, reason: str) -> None:
         if state == "lost":

@@ -52,10 +52,11 @@ DAEMON = """\
 | command | |
 |---|---|
 | `hermes-daemon serve [--foreground]` | serve the clients of one home until stopped or idle |
-| `hermes-daemon serve --listen URLS [--allow-remote] [--tls-cert FILE] [--tls-key FILE]` | on the network too |
+| `hermes-daemon serve --listen URL… [--allow-remote] [--tls-cert FILE] [--tls-key FILE]` | on the network too |
 | `hermes-daemon stdio [--private]` | the protocol on standard input and output; `--private`: by a daemon of its own |
 | `hermes-daemon schema [--format jsonschema\\|openrpc] [--out DIR]` | the protocol's schema |
 | `hermes-daemon config get\\|set\\|unset\\|path\\|validate` | the configuration without a daemon |
+| `hermes-daemon plugins validate PATH\\|ID [--run]` | look at a plugin's folder without a daemon |
 | `hermes-daemon models pull\\|list\\|rm` | models of the embedded provider |
 | `hermes-daemon start\\|stop\\|restart\\|status\\|logs\\|reload\\|install\\|uninstall` | as `hermes daemon …` |
 """

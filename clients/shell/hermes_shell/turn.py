@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from hermes_local import connection as wire
@@ -73,6 +74,9 @@ class Turn:
             self._submit["options"] = options
         if when_busy:
             self._submit["whenBusy"] = when_busy
+        depth = os.environ.get("HERMES_AGENT_DEPTH", "")
+        if depth.isdecimal():  # a tool call of an agent started us: the daemon counts how many stand behind one another
+            self._submit["depth"] = int(depth)
         if cursor is not None:
             self._epoch, self._last = cursor
         while True:

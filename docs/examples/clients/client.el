@@ -19,6 +19,7 @@
          (more (plist-get data :text)) ; offsets count characters, as Emacs does
          (text (and old (or (plist-get item :text) (concat (substring old 0 (plist-get data :offset)) more)))))
     (when text
+      (unless (or (gethash id client-shown) (zerop (hash-table-count client-shown))) (send-string-to-terminal "\n"))
       (send-string-to-terminal (substring text (min (length old) (length text))))
       (puthash id text client-shown))
     (when (equal (plist-get data :kind) "permission") (client-permit data))

@@ -12,7 +12,10 @@ end
 local function show(event)
   local data, item = event.data, event.data.item or {}
   local id = item.itemId or event.itemId
-  if item.type == "agentMessage" then shown[id] = shown[id] or "" end
+  if item.type == "agentMessage" and not shown[id] then
+    io.stdout:write(next(shown) and "\n" or "")
+    shown[id] = ""
+  end
   if shown[id] then -- offsets count characters, Lua's strings are bytes
     local text = item.text or vim.fn.strcharpart(shown[id], 0, data.offset) .. data.text
     io.stdout:write(text:sub(#shown[id] + 1))

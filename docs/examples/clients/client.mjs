@@ -23,7 +23,8 @@ function permit({ requestId, toolCall, options }) {
 }
 
 function show({ kind, data, itemId = data.item?.itemId, turnId }) {
-  if (data.item?.type === "agentMessage") shown[itemId] ??= [];
+  if (data.item?.type === "agentMessage" && !(itemId in shown))
+    process.stdout.write(Object.keys(shown).length ? "\n" : ""), (shown[itemId] = []);
   if (itemId in shown) {
     // Offsets count code points, not the halves of which JavaScript's strings are made.
     const text = data.item ? [...data.item.text] : [...shown[itemId].slice(0, data.offset), ...data.text];

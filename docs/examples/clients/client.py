@@ -7,7 +7,7 @@ import sys
 
 rule, said, *session = sys.argv[1:]
 daemon = subprocess.Popen(["hermes-daemon", "stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
-asked, shown, over, cursor, turn = [], {}, set(), None, None
+asked, shown, over, cursor, turn, words = [], {}, set(), None, None, {"type": "text", "text": said}
 
 
 def ask(method, **params):
@@ -34,8 +34,7 @@ while turn is None or turn not in over:
             news += [{"kind": "request.opened", "data": request} for request in snapshot.get("openRequests", [])]
             over.update(item.get("turnId") for item in items if "turn" not in snapshot)
             if "hermes/turn/submit" not in asked:
-                block = {"type": "text", "text": said}
-                ask("hermes/turn/submit", sessionId=session, key=os.urandom(8).hex(), input=[block])
+                ask("hermes/turn/submit", sessionId=session, key=os.urandom(8).hex(), input=[words])
         case "hermes/turn/submit":
             turn = result["turnId"]
         case "initialize" if not session:
@@ -45,8 +44,9 @@ while turn is None or turn not in over:
             ask("hermes/session/subscribe", sessionId=session)
     for event in news:
         data, item = event["data"], event["data"].get("item", {})
-        if item.get("type") == "agentMessage":
-            shown.setdefault(item["itemId"], "")
+        if item.get("type") == "agentMessage" and item["itemId"] not in shown:
+            print(end="\n" if shown else "")
+            shown[item["itemId"]] = ""
         if (id := item.get("itemId") or event.get("itemId")) in shown:
             text = shown[id][: data["offset"]] + data["text"] if "offset" in data else item["text"]
             print(text[len(shown[id]) :], end="", flush=True)

@@ -66,7 +66,7 @@ async def reload(connection: Connection, params: ReloadParams) -> ReloadResult:
         changed, errors = reloaded.changed, tuple(map(str, reloaded.errors))
         notes = (*reloaded.warnings, *notes)
     if "plugins" in params.what:
-        loaded = await engine.guests.reload()
+        loaded = await engine.guests.reload(params.plugins)
         changed = (*changed, *(f"plugin {id}" for id in loaded))
         errors = (*errors, *engine.guests.problems)
     if not params.what:
@@ -150,7 +150,10 @@ async def config_set(connection: Connection, params: ConfigSetParams) -> ConfigS
         raise ProtocolError("invalid_params", f"$.path: {refused}", path="$.path") from refused
     if reloaded.errors:  # the .env beside it is broken: the setting is written and holds once that is mended
         raise ProtocolError("failed", f"written, and not in force: {reloaded.errors[0]}")
-    value, _ = engine.configuration.get(params.path)
+    try:
+        value, _ = engine.configuration.get(params.path)
+    except Refused:  # a name of the user's that was taken out, such as a plugin's setting: it has no default there
+        value = None
     result = ConfigSetResult(value, reloaded.changed, engine.configuration.path, reloaded.warnings)
     if params.key is not None:
         at = engine.parts.clock.now()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import msgspec
 
 from hermes_daemon.middleware.payloads import Command, PointContext
 from hermes_daemon.middleware.styles import decide
+from hermes_daemon.plugins.commanding import called
 from hermes_daemon.server.connection import Connection
 from hermes_daemon.server.guests import Guests
 from hermes_daemon.server.native.sessions import writable
@@ -30,7 +30,7 @@ from hermes_protocol.methods import (
 async def plugins(connection: Connection, params: Empty) -> PluginListResult:
     """Every plugin that was found."""
     rows = _guests(connection).plugins.rows()
-    return PluginListResult(tuple(msgspec.convert(msgspec.structs.asdict(row), PluginRow) for row in rows))
+    return PluginListResult(tuple(msgspec.convert(row, PluginRow, from_attributes=True) for row in rows))
 
 
 async def hooks(connection: Connection, params: Empty) -> HookListResult:
@@ -84,7 +84,7 @@ async def run_command(connection: Connection, params: CommandRunParams) -> Comma
     await _expect_leave(connection, params)
     given = {"session_id": params.session_id or "", "client": connection.by().name}
     try:
-        value = await _called(guests, row.handler, params.arguments, given)
+        value = await called(guests.estate.workers, row.handler, params.arguments, given)
     except Exception as error:  # a plugin's code: its failure is the command's
         text = guests.estate.redact(f"{row.owner}: {type(error).__name__}: {error}")
         return CommandRunResult(text, 1)
@@ -102,16 +102,6 @@ async def _expect_leave(connection: Connection, params: CommandRunParams) -> Non
     decision = await decide(links, payload, context, engine.parts.faults.report)
     if decision is not None and decision.action == "block":
         raise ProtocolError("permission_denied", f"{decision.owner}: {decision.message}")
-
-
-async def _called(guests: Guests, handler: Any, arguments: str, given: dict[str, str]) -> Any:
-    parameters = inspect.signature(handler).parameters
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    extra = given if takes_any else {name: value for name, value in given.items() if name in parameters}
-    if inspect.iscoroutinefunction(handler):
-        return await handler(arguments, **extra)
-    value = await guests.estate.workers.run(lambda: handler(arguments, **extra))
-    return await value if inspect.isawaitable(value) else value
 
 
 def _result(value: Any) -> CommandRunResult:

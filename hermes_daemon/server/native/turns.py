@@ -136,10 +136,13 @@ def _without_secret(params: AnswerParams) -> AnswerParams:
 
 
 async def register(connection: Connection, params: RegisterParams) -> RegisterResult:
-    """Tools of this connection for the session, in place of those it offered before."""
+    """Tools and middleware of this connection for the session, in place of those it offered before."""
     writable(connection)
     session = connection.daemon.engine.sessions.get(params.session_id)
     if session.session_id not in connection.subscriptions:
         raise ProtocolError("not_subscribed", f"subscribe to {session.session_id} before you offer it tools")
     by = connection.by()
-    return RegisterResult(session.client_tools.register(connection.id, by.name or by.client_id, params.tools))
+    client = by.name or by.client_id
+    session.client_middleware.check(params.middleware)
+    tools = session.client_tools.register(connection.id, client, params.tools)
+    return RegisterResult(tools, session.client_middleware.register(connection.id, client, params.middleware))

@@ -57,8 +57,10 @@ class Capped:
 class Output:
     """Bytes of a command in; text for the model (no escapes) and for people (as it came) out."""
 
-    def __init__(self, caps: ToolOutputSettings) -> None:
+    def __init__(self, caps: ToolOutputSettings, keep: int = 0) -> None:
+        """`keep`: so many bytes are kept whole, for who may change them."""
         self._caps = caps
+        self._whole = Capped(keep) if keep else None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._plain, self._raw = Capped(caps.max_bytes), Capped(caps.max_bytes)
         self._held = ""
@@ -71,8 +73,16 @@ class Output:
         start = pending.rfind("\x1b")
         broken = start >= 0 and not _ESCAPES.match(pending, start) and len(pending) - start < _LONGEST_ESCAPE
         self._held = pending[start:] if broken and not final else ""
-        self._plain.feed(_ESCAPES.sub("", pending[:start] if self._held else pending))
+        plain = _ESCAPES.sub("", pending[:start] if self._held else pending)
+        self._plain.feed(plain)
+        if self._whole is not None:
+            self._whole.feed(plain)
         return text
+
+    def whole(self) -> str:
+        """What was kept, escapes taken out; both ends of what was longer."""
+        head, tail, omitted = (self._whole or self._plain).parts()
+        return f"{head}\n[… {omitted} bytes left out …]\n{tail}" if omitted else head
 
     @property
     def size(self) -> int:

@@ -19,6 +19,7 @@ from hermes_daemon.tools.terminal.processes import KNOWS_PROCESSES, MARKER, Stra
 
 _T = TypeVar("_T")
 
+KEPT = 1_048_576
 _READ = 65_536
 _LAST_READS = 32
 _STRAY_GRACE_S = 0.5
@@ -46,7 +47,7 @@ async def run_command(command: str, ctx: ToolContext, *, cwd: str, limit_s: floa
     marker = secrets.token_hex(8)
     shell = _shell(ctx)
     env = {**ctx.env, MARKER: marker}
-    output = Output(ctx.settings.tool_output)
+    output = Output(ctx.settings.tool_output, KEPT if ctx.transforms_output else 0)
     gate_end, gate = os.pipe()
     read_end, write_end = os.pipe()
     try:

@@ -12,6 +12,7 @@ from hermes_daemon.core.commands import program_of_last
 from hermes_daemon.core.ports import Rejected, ToolContext, ToolOutcome
 from hermes_daemon.tools.registry import FunctionTool
 from hermes_daemon.tools.terminal.exit_codes import meaning
+from hermes_daemon.tools.terminal.output import Output
 from hermes_daemon.tools.terminal.run import Ran, run_command
 
 
@@ -41,6 +42,13 @@ def terminal_tool() -> FunctionTool:
         wanted = ctx.settings.terminal.timeout if timeout is None else timeout
         allowed = min(wanted, ctx.settings.terminal.max_timeout)
         ran = await run_command(command, ctx, cwd=cwd, limit_s=allowed)
+        if ctx.transforms_output:
+            whole = ran.output.whole()
+            changed = await ctx.transform_output(command, whole, ran.code)
+            if changed != whole:
+                output = Output(ctx.settings.tool_output)
+                output.feed(changed.encode("utf-8", "replace"), final=True)
+                ran = msgspec.structs.replace(ran, output=output)
         return _outcome(ran, command, allowed, wanted)
 
     return FunctionTool(terminal, title=_title, toolset="terminal", kind="execute")

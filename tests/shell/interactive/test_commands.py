@@ -201,3 +201,35 @@ def test_quit_leaves() -> None:
 def test_a_failed_command_is_a_line_and_not_the_end() -> None:
     _, face = done("/tools")
     assert "it has no hermes/tool/list. `hermes daemon restart`" in face.text
+
+
+def with_plugin(daemon: FakeDaemon) -> None:
+    rows = [
+        {"name": "shout", "kind": "slash", "description": "says it loudly", "argsHint": "TEXT", "plugin": "noise"},
+        {"name": "quit", "kind": "slash", "plugin": "noise"},
+        {"name": "count", "kind": "cli", "plugin": "noise"},
+    ]
+    daemon.extra["hermes/command/list"] = lambda _: {"commands": rows}
+    daemon.extra["hermes/command/run"] = lambda params: {
+        "text": params.get("arguments", "").upper(),
+        "exitCode": 0 if params.get("arguments") else 2,
+    }
+
+
+def test_a_command_of_a_plugin_is_run_in_this_session_and_its_text_shown() -> None:
+    daemon, face = done("/shout hey there", with_plugin)
+    assert "HEY THERE" in face.text
+    [params] = [params for method, params in daemon.requests if method == "hermes/command/run"]
+    assert params == {"name": "shout", "arguments": "hey there", "sessionId": "s1"}
+
+
+def test_a_command_of_a_plugin_that_fails_is_told_by_its_code() -> None:
+    assert "/shout failed with 2" in done("/shout", with_plugin)[1].text
+
+
+def test_the_help_lists_commands_of_plugins_that_can_be_typed_here() -> None:
+    text = done("/help", with_plugin)[1].text
+    assert "/shout TEXT" in text
+    assert "says it loudly (noise)" in text
+    assert "/count" not in text
+    assert "Did you mean /shout?" in done("/shuot", with_plugin)[1].text

@@ -30,9 +30,13 @@ async def run(chat: Chat, line: str) -> None:
     name, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(name) or COMMANDS.get(ALIASES.get(name, ""))
     if command is None:
+        known = await plugin_commands(chat)
+        if name in known:
+            await _of_plugin(chat, name, rest.strip())
+            return
         import difflib
 
-        near = difflib.get_close_matches(name, COMMANDS, 1)
+        near = difflib.get_close_matches(name, [*COMMANDS, *known], 1)
         meant = f" Did you mean /{near[0]}?" if near else " /help lists the commands."
         chat.say(f"no command /{one_line(name, 40)}.{meant}", "error")
         return
@@ -62,8 +66,34 @@ def plain_message(line: str) -> bool:
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
+async def plugin_commands(chat: Chat) -> dict[str, m.CommandRow]:
+    """The slash commands of plugins; none from a daemon without plugins. Ours go before theirs."""
+    try:
+        found = await chat.connection.request("hermes/command/list", None, m.CommandListResult, resend=True)
+    except ProtocolError as refused:
+        if refused.kind != "method_not_found":
+            raise
+        return {}
+    return {row.name: row for row in found.commands if row.kind == "slash" and row.name not in COMMANDS}
+
+
+async def _of_plugin(chat: Chat, name: str, arguments: str) -> None:
+    params = m.CommandRunParams(name, arguments, session_id=chat.session.session_id)
+    done = await chat.connection.request("hermes/command/run", params, m.CommandRunResult)
+    text = done.text.rstrip()
+    if done.exit_code:
+        chat.say(text or f"/{name} failed with {done.exit_code}", "error")
+    elif text:
+        chat.say(text)
+
+
 async def _help(chat: Chat, _: str) -> None:
     rows = [(f"/{name} {command.words}".strip(), command.help) for name, command in COMMANDS.items()]
+    theirs = await plugin_commands(chat)
+    rows += [
+        (one_line(f"/{name} {row.args_hint}".strip(), 40), one_line(f"{row.description} ({row.plugin})", 80))
+        for name, row in theirs.items()
+    ]
     keys = [
         ("Enter", "send; while a turn runs the message is queued"),
         ("Alt-Enter, Ctrl-J", "a new line"),
