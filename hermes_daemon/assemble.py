@@ -221,8 +221,14 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
     table.check(set(daemon.reader_handlers))
     registry = Registry()
     children = SessionProcesses(store, NO_SESSION)
-    catalog = Catalog(configuration.current, configuration.secret, address.home, processes=children)
-    redaction = Redaction()
+
+    def renew_redactor() -> None:
+        known = configuration.secret_values() | catalog.secret_values()
+        redaction.redact = Redactor(known) if configuration.current.security.redact_secrets else str
+
+    catalog = Catalog(
+        configuration.current, configuration.secret, address.home, processes=children, on_key=renew_redactor
+    )
     web = Web(asyncio.get_running_loop())
     guests = Guests(
         registry,
@@ -268,8 +274,7 @@ async def _join(address: Address, daemon: Daemon, configuration: Configuration, 
         daemon.limits = settings.daemon
         catalog.update(settings)
         outlet.apply(settings.telemetry)
-        known = configuration.secret_values() | catalog.secret_values()
-        redaction.redact = Redactor(known) if settings.security.redact_secrets else str
+        renew_redactor()
         logging.getLogger().setLevel(settings.logging.level)
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines hold URLs with their queries
 

@@ -113,6 +113,22 @@ class Configuration:
         """
         return look_up(self._loaded, path)
 
+    @property
+    def secrets_path(self) -> str:
+        """The .env that is read and written, whether it exists or not."""
+        return env_path(self.home, self.environ)
+
+    def stored(self, name: str) -> bool:
+        """Whether the credential in use comes from home/.env."""
+        return self._loaded.secret.stored(name)
+
+    def put_secret(self, name: str, value: str | None) -> Reload:
+        """Write one credential into home/.env, keeping its other lines, and read it again. See `env_edit`."""
+        from hermes_daemon.config.env_edit import put_secret
+
+        put_secret(self.secrets_path, name, value)
+        return self.reload()
+
     def set(self, path: str, value: Any) -> Reload:
         """Write one value into config.yaml, keeping comments, and read it again. See `edit.change`; Refused when the
         result would not be a valid configuration, with nothing written."""

@@ -26,7 +26,7 @@ from hermes_daemon.core.settings import Settings
 from hermes_daemon.core.telemetry import Level, Measured, Series, Told
 from hermes_protocol.content import By, Message, Usage
 from hermes_protocol.events import FileChange, Outcome, Question, QuestionStatus
-from hermes_protocol.methods import ModelRow, SearchHit
+from hermes_protocol.methods import AuthRow, AuthTested, ModelRow, SearchHit, SpentRow
 
 T = TypeVar("T")
 
@@ -128,6 +128,20 @@ class Configuration(Protocol):
     def set(self, path: str, value: Any) -> Reload:
         """Write one value, None to take it out, and read everything again. Refused with nothing written when the
         result would be no valid configuration."""
+        ...
+
+    def put_secret(self, name: str, value: str | None) -> Reload:
+        """Write a credential into home/.env, None to take it out, and read everything again. Refused with nothing
+        written where no line of it can hold the value."""
+        ...
+
+    def stored(self, name: str) -> bool:
+        """Whether the credential in use comes from home/.env."""
+        ...
+
+    @property
+    def secrets_path(self) -> str:
+        """Where home/.env is, or would be."""
         ...
 
     def get(self, path: str = "") -> tuple[Any, str]:
@@ -291,6 +305,23 @@ class Models(Protocol):
 
     async def rows(self, probe: bool) -> tuple[ModelRow, ...]:
         """What `hermes models` lists; `probe` may ask endpoints, bounded in time."""
+        ...
+
+    def auth_rows(self) -> tuple[AuthRow, ...]:
+        """Where the keys of endpoints are looked for; only variables are read."""
+        ...
+
+    async def test_keys(self, provider: str) -> tuple[AuthTested, ...]:
+        """Each key of an endpoint, tried, bounded in time. Refused for a provider that is not known."""
+        ...
+
+    def key_source(self, provider: str, store: Literal["env", "keyring"]) -> str:
+        """Where a key of this endpoint is to be kept: a variable's name, or `keyring:SERVICE/USER`. Refused for a
+        provider that is not known."""
+        ...
+
+    async def keep_key(self, source: str, value: str | None) -> None:
+        """Put a key into the system's key store, None takes it out. Refused when there is none."""
         ...
 
     async def close(self) -> None: ...
@@ -606,6 +637,10 @@ class Store(Protocol):
 
     def usage(self, session_id: str | None) -> tuple[Usage, int]:
         """Tokens and the number of turns, of a session or of all."""
+        ...
+
+    def spent(self, session_id: str | None, by: Literal["model", "task"]) -> tuple[SpentRow, ...]:
+        """The same for each model or task, the most tokens first."""
         ...
 
     @property

@@ -238,6 +238,20 @@ class PutBlob(Row, frozen=True, kw_only=True):
     at: str = ""
 
 
+class AddUsage(Row, frozen=True, kw_only=True):
+    """What one model call used; `usage` None: the endpoint did not tell. `task` is main for the conversation itself,
+    else what the call was for (compression, title, judge); `round` counts the rounds of the turn from 1, 0 beside
+    them."""
+
+    session_id: str
+    model: str
+    at: str
+    usage: Usage | None
+    task: str = "main"
+    turn_id: str | None = None
+    round: int = 0
+
+
 Op: TypeAlias = (
     PutSession
     | DeleteSession
@@ -257,4 +271,5 @@ Op: TypeAlias = (
     | DropProcess
     | PutGrant
     | PutBlob
+    | AddUsage
 )

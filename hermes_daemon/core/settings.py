@@ -71,12 +71,23 @@ class ProviderSettings(Section, frozen=True):
 
 
 class ModelSettings(Section, frozen=True):
-    """`default` is a model id, provider/name. Empty: the first configured provider, else the local model."""
+    """`default` is a model id, provider/name. Empty: the first configured provider, else the local model. `fallbacks`
+    are asked in their order, for the rest of a turn, when its model fails."""
 
     default: str = ""
+    fallbacks: tuple[str, ...] = ()
     max_output: int | None = None
     temperature: float | None = None
     thinking: str | None = None
+
+
+class AuxiliaryEntry(Section, frozen=True):
+    """A model for one task beside the conversation. Empty `model`: the session's own. `timeout` in seconds holds for
+    each model that is asked; with `fallback` the session's own is asked when this one fails."""
+
+    model: str = ""
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 30.0
+    fallback: bool = True
 
 
 class LocalSettings(Section, frozen=True):
@@ -252,6 +263,7 @@ class TelemetrySettings(Section, frozen=True):
 class Settings(Section, frozen=True):
     model: ModelSettings = ModelSettings()
     providers: dict[str, ProviderSettings] = {}
+    auxiliary: dict[str, AuxiliaryEntry] = {}
     local: LocalSettings = LocalSettings()
     agent: AgentSettings = AgentSettings()
     approvals: ApprovalSettings = ApprovalSettings()

@@ -23,6 +23,7 @@ from hermes_daemon.core.facts import (
     ToolReturned,
 )
 from hermes_protocol.content import Message, ToolResult
+from hermes_protocol.events import Failure
 
 Phase: TypeAlias = Literal["new", "thinking", "acting", "compacting", "settling", "over"]
 
@@ -41,6 +42,7 @@ class Turn:
         self.round = 0
         self._max_rounds = max_rounds
         self._can_compact = can_compact
+        self._overflow: Failure | None = None
         self._history: list[Message] = []
         self._waiting: dict[str, int] = {}
         self._steers: list[Message] = []
@@ -109,6 +111,7 @@ class Turn:
         effects: list[Effect] = [self._record(fact.partial)] if fact.partial else []
         if fact.failure.kind == "context_overflow" and self._can_compact and not effects:
             self._can_compact = False
+            self._overflow = fact.failure
             self.phase = "compacting"
             return [Compact(self.history, "overflow")]
         status: Literal["refused", "failed"] = "refused" if fact.failure.kind == "content_filter" else "failed"
@@ -134,7 +137,7 @@ class Turn:
         self._expect(fact, "compacting")
         self._history = list(fact.history)
         if not fact.shorter:
-            return self._end(End("failed", "context_overflow"))
+            return self._end(End("failed", "context_overflow", self._overflow))
         return self._call_model()
 
     def _call_model(self) -> list[Effect]:

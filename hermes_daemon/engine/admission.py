@@ -15,6 +15,7 @@ import msgspec
 
 from hermes_daemon.core.ports import StorageError
 from hermes_daemon.core.records import AddMessage, Op, PutItem, PutSession, PutTurn, QueueRow, SessionRow, TurnRow
+from hermes_daemon.engine import titling
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.mailbox import PATIENCE
@@ -223,7 +224,10 @@ class Admission:
 
     def _run(self, beginning: Beginning, options: TurnOptions, queued_s: float = 0.0) -> None:
         session = self._session
+        untitled = not session.row.title
         session.row = beginning.row
+        if untitled and titling.wanted(session):
+            session.run_beside(titling.give_title(session, beginning.item.text, beginning.turn_id))
         session.remember(beginning.message)
         depth = beginning.item.by.depth if beginning.item.by is not None else 0
         self.runner = Runner(session, beginning.turn_id, beginning.item.input, options, depth, queued_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -11,11 +11,10 @@ from hermes_daemon.core.ports import Refused, ToolOutcome
 from hermes_daemon.engine.identity import new_id
 from hermes_daemon.engine.runner import Runner
 from hermes_daemon.engine.session import Session
+from hermes_daemon.engine.session_row import EFFORTS, refusal
 from hermes_daemon.engine.tool_call import run_call
 from hermes_protocol.content import By, TextBlock, ToolCall
 from hermes_protocol.methods import SubmitParams
-
-EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 
 
 class EngineHost:
@@ -52,6 +51,12 @@ class EngineHost:
         runner = self._find(session_id).runner
         if runner is None:
             return "no turn runs"
+        try:
+            _, model = runner.session.parts.models.resolve(runner.model_id)
+        except Refused:
+            return f"{runner.model_id} is not there any more"
+        if problem := refusal(model, effort):
+            return problem
         runner.thinking = effort
         return ""
 

@@ -31,6 +31,7 @@ from hermes_daemon.core.records import DropItem
 from hermes_daemon.core.retry import RetryPlan, next_attempt
 from hermes_daemon.core.telemetry import ModelCalled
 from hermes_daemon.engine import prompting
+from hermes_daemon.engine.detour import Detour, detour
 from hermes_daemon.engine.emitted import Draft
 from hermes_daemon.engine.growing import Growing
 from hermes_daemon.engine.identity import new_id
@@ -45,6 +46,7 @@ from hermes_protocol.events import (
     AnyItem,
     Failure,
     ItemDiscarded,
+    Notice,
     Reasoning,
     TurnCount,
     TurnRetrying,
@@ -72,6 +74,7 @@ class ModelCall:
         self._asked_at = 0.0
         self._first_token: float | None = None
         self._usage: Usage | None = None
+        self._cause: ProviderFailure | None = None
         self._ids = {"api_request_id": ""}
         self._points = runner.passage(self._ids)
         self._deterministic_by: Deterministic | None = None
@@ -81,7 +84,8 @@ class ModelCall:
         """ModelReplied or ModelFailed. Cancellation closes the provider's connection."""
         runner, session = self._runner, self._session
         try:
-            provider, model = session.parts.models.resolve(runner.options.model or session.row.options.model)
+            wanted = runner.stand_in or runner.options.model or session.row.options.model
+            provider, model = session.parts.models.resolve(wanted)
             runner.model_id, runner.model = model.id, model
             with runner.meter.during("prompt"):
                 prompt = await prompting.prompt(runner, self._points, model, self._history)
@@ -90,7 +94,18 @@ class ModelCall:
                 return await self._deterministic(answer)
             with runner.meter.during("prompt"):
                 request = await prompting.request(runner, self._points, model, prompt)
-            return await self._measured(provider, model, request)
+            while True:
+                fact = await self._measured(provider, model, request)
+                other = self._cause and detour(runner, model, request, self._cause)
+                if not other:
+                    return fact
+                await self._go_on(other, model)
+                provider, model = session.parts.models.resolve(other.model)
+                runner.model_id, runner.model = model.id, model
+                self._points.trace, self._points.original = (), None
+                with runner.meter.during("prompt"):
+                    prompt = await prompting.prompt(runner, self._points, model, self._history)
+                    request = await prompting.request(runner, self._points, model, prompt)
         except Refused as refused:
             return ModelFailed(Failure(refused.kind, str(refused)), self.partial())
         except ExecutionBlocked as veto:
@@ -201,6 +216,7 @@ class ModelCall:
     async def _attempts(self, provider: Provider, model: ModelInfo, request: Request) -> Fact:
         before = self._points.trace
         attempt = 1
+        self._cause = None
         while True:
             self._ids["api_request_id"] = new_id("api")
             self._points.trace = before
@@ -225,6 +241,7 @@ class ModelCall:
             plan = next_attempt(failure, attempt, settings, visible=False, rand=random.random())  # noqa: S311
             plan = await self._retried(failure, plan) if plan is not None else None
             if plan is None:
+                self._cause = failure
                 return ModelFailed(self._failure(failure), self.partial())
             await self._again(failure, plan)
             return plan
@@ -338,6 +355,8 @@ class ModelCall:
             ending = self._session.parts.redact(str(error)) or type(error).__name__
             raise
         finally:
+            if self._first_token is not None and ending:  # it broke off in the middle of an answer: billed all the same
+                self._runner.spending.add(self._runner, self._runner.model_id, self._round, None)
             meter.spent["model"] += meter.now() - self._asked_at
             told.end(self._text.text[said:] if self._text is not None else "", ending)
             await stream.aclose()  # type: ignore[attr-defined]
@@ -378,7 +397,20 @@ class ModelCall:
         if self._said % YIELD_EVERY == 0:
             await asyncio.sleep(0)  # a stream that never waits must not keep the subscribers waiting
 
-    async def _again(self, failure: ProviderFailure, plan: RetryPlan) -> None:
+    async def _go_on(self, other: Detour, model: ModelInfo) -> None:
+        """Make the rest of the turn's calls by the way that was found."""
+        runner = self._runner
+        assert self._cause is not None
+        runner.room = other.room
+        changed = "" if other.model == model.id else other.model
+        if changed:
+            runner.stand_in = changed
+        notice = Notice("warning", other.told, "model.fallback" if changed else "context.retried")
+        await self._session.feed.post([Draft(notice, runner.turn_id)])
+        self._retries += 1
+        await self._again(self._cause, RetryPlan(self._retries + 1, 0.0, other.told), changed)
+
+    async def _again(self, failure: ProviderFailure, plan: RetryPlan, model: str = "") -> None:
         """Say that it will be tried again, take back what was shown, and wait."""
         drafts = [
             Draft(ItemDiscarded("the model call is tried again"), self._runner.turn_id, growing.item.item_id)
@@ -389,18 +421,18 @@ class ModelCall:
             DropItem(session_id=self._session.session_id, item_id=draft.item_id) for draft in drafts if draft.item_id
         ]
         self._text = self._reasoning = None
-        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), self._failure(failure))
+        retrying = TurnRetrying(plan.attempt, int(plan.delay * 1000), self._failure(failure), model)
         await self._session.feed.post([*drafts, Draft(retrying, self._runner.turn_id)], ops)
         await self._session.parts.clock.sleep(plan.delay)
 
     def _account(self, model: ModelInfo, request: Request, usage: Usage | None) -> None:
         runner = self._runner
         runner.rounds = TurnCount(runner.rounds.model + 1, runner.rounds.deterministic)
+        runner.spending.add(runner, model.id, self._round, usage)
         if usage is None:
             return
         self._usage = usage
-        runner.usage = runner.usage + usage
-        read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        read = usage.input_tokens  # those of the cache are among them
         sizes = sum(self._session.estimates.size_of(message) for message in request.messages)
         estimated = sizes + window.request_tokens((), request.system, request.tools)
         self._session.estimates.calibrate(model.id, estimated, read)

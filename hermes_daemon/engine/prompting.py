@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes_daemon.core import history as laws
 from hermes_daemon.core import prompt as prompts
 from hermes_daemon.core import window
+from hermes_daemon.core.fitting import fit
 from hermes_daemon.core.ports import ModelInfo, Request, ToolSpec
 from hermes_daemon.core.prompt import Prompt
 from hermes_daemon.engine.emitted import Draft
@@ -34,6 +34,18 @@ async def prompt(runner: Runner, points: Passage, model: ModelInfo, history: tup
     )
 
 
+async def _thinking(runner: Runner, model: ModelInfo) -> str | None:
+    """The effort that was asked for. Nobody asked it of a model that stands in for another: there it is left out,
+    and that is said, when it does not take it."""
+    session = runner.session
+    wanted = runner.thinking or session.row.options.thinking or session.parts.settings().model.thinking
+    if wanted is None or runner.stand_in != model.id or model.efforts is None or wanted in model.efforts:
+        return wanted
+    text = f"{model.id} takes no reasoning effort {wanted!r}; it is asked without."
+    await session.feed.post([Draft(Notice("info", text, "model.thinking"), runner.turn_id)])
+    return None
+
+
 async def request(runner: Runner, points: Passage, model: ModelInfo, prompt: Prompt) -> Request:
     """The request that fits the window, and llm_request. Middleware may narrow the tools, not add any."""
     session = runner.session
@@ -45,7 +57,7 @@ async def request(runner: Runner, points: Passage, model: ModelInfo, prompt: Pro
         model,
         max_output=max_output,
         temperature=settings.temperature,
-        thinking=runner.thinking or session.row.options.thinking or settings.thinking,
+        thinking=await _thinking(runner, model),
         session_id=session.session_id,
     )
     if points.has("llm_request"):
@@ -67,22 +79,24 @@ def _tools(runner: Runner, model: ModelInfo) -> tuple[ToolSpec, ...]:
 
 
 async def _fitted(runner: Runner, model: ModelInfo, prompt: Prompt, max_output: int | None) -> Prompt:
-    """Leave the oldest exchanges out of what is sent when the window cannot hold them; say so."""
+    """Leave out of what is sent what the window cannot hold; say so."""
     session = runner.session
     room = window.input_room(model.context_length, max_output)
+    room = room if runner.room is None else min(room, runner.room)
     calibration = session.estimates.calibration(model.id)
     fixed = window.request_tokens((), prompt.system, prompt.tools)
-    sizes = [session.estimates.size_of(message) for message in prompt.messages]
-    left = sum(sizes)
+    left = sum(map(session.estimates.size_of, prompt.messages))
     runner.occupancy = window.occupancy(calibration.tokens(fixed + left), model.context_length)
     if calibration.tokens(fixed + left) <= room:
         return prompt
-    cuts = set(laws.cut_points(prompt.messages)[:-1])
-    for cut, message in enumerate(prompt.messages):
-        asked = message.role == "user" and not laws.is_context(prompt.messages, cut)
-        if cut in cuts and asked and calibration.tokens(fixed + left) <= room:
-            text = f"The conversation is longer than {model.id} can read; its first {cut} messages were left out."
-            await session.feed.post([Draft(Notice("warning", text, "context.trimmed"), runner.turn_id)])
-            return msgspec.structs.replace(prompt, messages=prompt.messages[cut:])
-        left -= sizes[cut]
-    return prompt
+    fitted = fit(prompt.messages, room / calibration.factor - fixed, session.estimates.size_of)
+    told = []
+    if fitted.left_out:
+        told.append(f"its first {fitted.left_out} messages were left out")
+    if fitted.cut:
+        told.append(f"{fitted.cut} long results of tools were cut" if fitted.cut > 1 else "a long result was cut")
+    if not told:
+        return prompt
+    text = f"The conversation is longer than {model.id} can read; {' and '.join(told)}."
+    await session.feed.post([Draft(Notice("warning", text, "context.trimmed"), runner.turn_id)])
+    return msgspec.structs.replace(prompt, messages=fitted.messages)

@@ -24,6 +24,7 @@ from hermes_daemon.engine.meter import Meter
 from hermes_daemon.engine.model_call import ModelCall
 from hermes_daemon.engine.passage import Passage
 from hermes_daemon.engine.shown import without_secrets
+from hermes_daemon.engine.spending import Spending
 from hermes_daemon.engine.tool_call import run_call
 from hermes_daemon.middleware.payloads import Draft as FinalDraft
 from hermes_daemon.middleware.payloads import PointContext, SessionPhase, TurnContext, TurnOver, TurnSaid
@@ -70,7 +71,7 @@ class Runner:
         self.options = options
         self.meter = Meter(session.parts.clock, queued_s)
         self.depth = depth
-        self.usage = Usage()
+        self.spending = Spending()
         self.rounds = TurnCount()
         self.model_id = session.model
         self.model: ModelInfo | None = None
@@ -80,6 +81,10 @@ class Runner:
         self._said = ""
         self.occupancy: float | None = None
         self.thinking: str | None = None
+        self.stand_in: str | None = None
+        self.room: int | None = None
+        self.shortened: set[str] = set()
+        self.failed_models: set[str] = set()
         self.dropped: tuple[str, ...] = ()
         self.forced = False
         self._ending = False
@@ -118,6 +123,11 @@ class Runner:
         """The queue was cleared, with the steering that no model call has taken yet."""
         self.dropped += texts
         self._steers.clear()
+
+    @property
+    def usage(self) -> Usage:
+        """What its model calls used so far."""
+        return self.spending.total
 
     @property
     def over(self) -> bool:
@@ -401,7 +411,12 @@ class Runner:
             rounds=self.turn.round,
             usage=self.usage,
         )
-        ops += [*requeue_ops, PutTurn(row=row), PutSession(row=session.add_usage(self.usage, self.occupancy))]
+        ops += [
+            *self._blobs,
+            *requeue_ops,
+            PutTurn(row=row),
+            PutSession(row=session.add_usage(self.usage, self.occupancy)),
+        ]
         updated = SessionUpdated(msgspec.structs.replace(session.summary(), state="idle"))
         if end.error is not None:
             log.warning("turn %s of %s %s: %s", self.turn_id, session.session_id, end.status, end.error.message)
@@ -421,7 +436,7 @@ class Runner:
         return self.completed(items)
 
     def keep(self, blob: Op) -> None:
-        """Write this blob with the next record."""
+        """Write this, a blob or what a model call used, with the next record."""
         self._blobs.append(blob)
 
     def active_tools(self) -> list[Tool]:

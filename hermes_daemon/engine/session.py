@@ -6,8 +6,9 @@ are one transaction (decisions 9).
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 import msgspec
@@ -35,7 +36,7 @@ from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.passage import Passage
 from hermes_daemon.engine.questions import Questions
 from hermes_daemon.engine.runner import Runner
-from hermes_daemon.engine.session_row import expect_policy, summary_of, with_option
+from hermes_daemon.engine.session_row import expect_effort, expect_policy, summary_of, with_option
 from hermes_daemon.engine.uploads import Uploads, check_blobs, parts_of
 from hermes_daemon.middleware.payloads import HumanInput, PointContext, SessionPhase
 from hermes_daemon.middleware.registry import Registry
@@ -88,6 +89,8 @@ class Session:
         self.compacting = False
         self.sections: tuple[str, ...] = ()
         self.uploads = Uploads()
+        self.beside: set[asyncio.Task[None]] = set()
+        self._owed = Usage()
         self._changed = changed
         self._history: list[Message] | None = None
         self._begun = False
@@ -194,6 +197,8 @@ class Session:
         """Pass `session_shutdown`, once, when the session leaves memory. MiddlewareError."""
         if not self._shut_down:
             self._shut_down = True
+            for task in self.beside:
+                task.cancel()
             if self.admission.last is not None:  # observers of its end come first
                 await self.admission.last.wait(LAST_WORDS_S)
             if self.middleware.has("session_shutdown"):
@@ -227,6 +232,8 @@ class Session:
             expect_policy(options.unattended, self.parts.settings(), "$.value")
             if params.id == "model" and options.model is not None:
                 self.parts.models.resolve(options.model)
+            if params.id in ("model", "thinking"):
+                expect_effort(self.parts.models, options, "$.value")
             row = self.touched(options=options, rev=self.row.rev + 1, model=options.model or "")
             seq = await self._put_row(
                 row,
@@ -298,8 +305,32 @@ class Session:
     def add_usage(self, usage: Usage, occupancy_pct: float | None) -> SessionRow:
         """The row after a turn that used so much. The caller holds the lock."""
         full = self.row.occupancy_pct if occupancy_pct is None else occupancy_pct
-        self.row = self.touched(usage=self.row.usage + usage, occupancy_pct=full)
+        self.row = self.touched(usage=self.row.usage + self._owed + usage, occupancy_pct=full)
+        self._owed = Usage()
         return self.row
+
+    def owe(self, usage: Usage) -> tuple[Op, ...]:
+        """Count what was used beside the turns. The caller need not hold the lock: while somebody does, and may be
+        about to put another row, it is counted with the next turn."""
+        if self.mailbox.lock.locked():
+            self._owed += usage
+            return ()
+        return (PutSession(row=self.add_usage(usage, None)),)
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the turns; it is cancelled when the session leaves memory."""
+        task = asyncio.create_task(work)
+        self.beside.add(task)
+        task.add_done_callback(self.beside.discard)
+
+    async def name(self, title: str, instead_of: str) -> None:
+        """Take the title that was found for the session, unless somebody named it meanwhile."""
+        async with self.mailbox.lock:
+            if self.row.title != instead_of or self.admission.closing:
+                return
+            row = self.touched(title=title)
+            await self._put_row(row, SessionUpdated(self.summary(row)), lambda _: ())
+        self.tell_changed()
 
     def touched(self, **fields: Any) -> SessionRow:
         """The row with these fields changed, and the time."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, get_args
 
 import msgspec
 
+from hermes_daemon.core.ports import ModelInfo, Models, Refused
 from hermes_daemon.core.records import SessionRow
-from hermes_daemon.core.settings import Settings
+from hermes_daemon.core.settings import Effort, Settings
 from hermes_daemon.engine.feed import LEASE
 from hermes_daemon.engine.identity import new_id
 from hermes_protocol.errors import ProtocolError
 from hermes_protocol.events import SessionSummary
 from hermes_protocol.methods import SessionOptions
+
+EFFORTS: Final[tuple[str, ...]] = get_args(Effort)
 
 
 def summary_of(row: SessionRow, model: str) -> SessionSummary:
@@ -70,6 +73,30 @@ def with_option(options: SessionOptions, id: str, value: Any) -> SessionOptions:
         return msgspec.convert(fields, SessionOptions)
     except msgspec.ValidationError as error:
         raise ProtocolError("invalid_params", f"$.value: {error}", path="$.value") from error
+
+
+def expect_effort(models: Models, options: SessionOptions, path: str) -> None:
+    """invalid_params, naming the words there are, unless the session's model takes the effort of its option."""
+    if options.thinking is None:
+        return
+    if options.thinking not in EFFORTS:
+        words = f"{path}: {options.thinking!r} is no reasoning effort; expected one of {', '.join(EFFORTS)}"
+        raise ProtocolError("invalid_params", words, path=path)
+    try:
+        _, model = models.resolve(options.model)
+    except Refused:
+        return  # which model it will be is not known yet; a turn says so
+    if problem := refusal(model, options.thinking):
+        raise ProtocolError("invalid_params", f"{path}: {problem}", path=path)
+
+
+def refusal(model: ModelInfo, effort: str) -> str:
+    """Why a model cannot be asked with this reasoning effort; "" when it can, or when nobody knows."""
+    if model.efforts is None or effort in model.efforts:
+        return ""
+    if model.efforts in ((), ("none",)):
+        return f"{model.id} does not reason, so it takes no effort {effort}; set thinking to null or none"
+    return f"{model.id} takes no reasoning effort {effort}; it takes {', '.join(model.efforts)}"
 
 
 def expect_policy(unattended: str, settings: Settings, path: str) -> None:

@@ -20,7 +20,7 @@ from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
 from hermes_daemon.engine.parts import Parts
 from hermes_daemon.engine.resolved import Ending
 from hermes_daemon.engine.session import Session
-from hermes_daemon.engine.session_row import expect_policy, forked, summary_of
+from hermes_daemon.engine.session_row import expect_effort, expect_policy, forked, summary_of
 from hermes_daemon.middleware.payloads import SessionPhase
 from hermes_daemon.middleware.styles import MiddlewareError
 from hermes_protocol.content import By
@@ -194,6 +194,7 @@ class Sessions:
         model = params.model or params.options.model
         if model is not None:
             self.parts.models.resolve(model)
+        expect_effort(self.parts.models, msgspec.structs.replace(params.options, model=model), "$.options.thinking")
 
     async def fork(self, params: ForkParams) -> CreateResult:
         """A new session with what this one has up to an item. It is durable before this returns.
@@ -305,6 +306,7 @@ class Sessions:
             if (
                 not session.subscribers
                 and not session.busy
+                and not session.beside
                 and not session.admission.queue
                 and not session.mailbox.lock.locked()
             ):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from hermes_daemon.core.ports import ModelInfo, Processes, Provider, ProviderFailure, Refused
 from hermes_daemon.core.settings import ModelEntry, ProviderSettings, Settings
+from hermes_daemon.providers.credentials import STORE_S, CredentialError, keep_in_keyring
+from hermes_daemon.providers.efforts import taken_efforts
 from hermes_daemon.providers.http_provider import HttpProvider
+from hermes_daemon.providers.key_report import key_rows, tested
 from hermes_daemon.providers.local import Local
 from hermes_daemon.providers.model_cache import Listing, ModelCache
 from hermes_daemon.providers.model_data import known_traits
@@ -22,7 +26,7 @@ from hermes_daemon.providers.model_traits import joined_traits, listed_window
 from hermes_daemon.providers.presets import PRESETS, is_family, quirks_of, with_preset
 from hermes_daemon.providers.scripted import Scripted
 from hermes_daemon.providers.wire import Traits
-from hermes_protocol.methods import ModelRow
+from hermes_protocol.methods import AuthRow, AuthTested, ModelRow
 
 PROBE_S = 3.0
 PROBE_KEPT_S = 300.0
@@ -43,10 +47,12 @@ class Catalog:
         data_dir: str,
         *,
         processes: Processes | None = None,
+        on_key: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._secret = secret
         self._now = now
+        self._on_key = on_key
         self._models_dir = os.path.join(data_dir, "models")
         self._log_path = os.path.join(data_dir, "logs", "local-model.log")
         self._processes = processes
@@ -112,6 +118,58 @@ class Catalog:
         rows.append(self._row(info, note="answers with your own words; for demos and tests"))
         return tuple(rows)
 
+    def auth_rows(self) -> tuple[AuthRow, ...]:
+        """See ports.Models. Endpoints that are known by name and neither configured nor keyed are listed as well."""
+        names = [*self._active(), *(name for name, preset in PRESETS.items() if preset.api_key_env)]
+        found = {name: self._endpoint(name) for name in dict.fromkeys(names)}
+        return tuple(
+            row
+            for name, settings in found.items()
+            if settings is not None
+            for row in key_rows(name, settings, self._secret)
+        )
+
+    async def test_keys(self, provider: str) -> tuple[AuthTested, ...]:
+        """See ports.Models."""
+        settings = self._known_endpoint(provider)
+        if not settings.base_url:
+            text = f"{provider} has no address."
+            raise Refused(text, f"Set providers.{provider}.base_url.", kind="invalid_params")
+        return tuple(await tested(provider, settings, self._chat(provider, settings)))
+
+    def key_source(self, provider: str, store: Literal["env", "keyring"]) -> str:
+        """See ports.Models."""
+        sources = self._known_endpoint(provider).key_sources
+        if store == "keyring":
+            kept = [source for source in sources if source.startswith("keyring:")]
+            return kept[0] if kept else f"keyring:hermes-daemon/{provider}"
+        variables = [source for source in sources if ":" not in source]
+        return variables[0] if variables else f"{re.sub('[^A-Z0-9]', '_', provider.upper())}_API_KEY"
+
+    async def keep_key(self, source: str, value: str | None) -> None:
+        """See ports.Models."""
+        try:
+            async with asyncio.timeout(STORE_S):
+                await asyncio.to_thread(keep_in_keyring, source.removeprefix("keyring:"), value)
+        except CredentialError as error:
+            raise Refused(str(error), kind="invalid_params") from None
+        except TimeoutError:
+            text = f"The key store did not answer within {STORE_S:g} s."
+            raise Refused(text, "It may wait for its user.", kind="invalid_params") from None
+        for _, chat in self._chats.values():
+            chat.keys.forget(source)
+
+    def _known_endpoint(self, name: str) -> ProviderSettings:
+        settings = self._endpoint(name)
+        if settings is None:
+            known = [*(key for key in self._settings.providers if key not in BUILT_IN), *PRESETS]
+            raise Refused(
+                f"There is no provider {name!r}.",
+                f"There are {', '.join(dict.fromkeys(known))}; others are added under providers.",
+                kind="invalid_params",
+            )
+        return settings
+
     def secret_values(self) -> frozenset[str]:
         """Every key that an endpoint known by name would use, or that came out of a key store: what must never be
         shown."""
@@ -167,6 +225,7 @@ class Catalog:
             quirks=quirks_of(name, settings),
             traits=lambda model: self._traits(name, settings, model),
             on_limit=lambda model, tokens: self.learn_limit(f"{name}/{model}", tokens),
+            on_key=self._on_key,
         )
         self._chats[name] = settings, chat
         return chat
@@ -197,7 +256,7 @@ class Catalog:
             max_output=entry.max_output or self._settings.model.max_output,
             tools=traits.tools is not False,
             vision=traits.vision is True,
-            efforts=traits.efforts,
+            efforts=taken_efforts(settings.format, quirks_of(provider, settings).efforts, traits),
         )
         window = traits.context_length
         return info if window is None else msgspec.structs.replace(info, context_length=window)
@@ -289,6 +348,8 @@ class Catalog:
             efforts=traits.efforts,
             input_price=None if traits.price is None else traits.price.input,
             output_price=None if traits.price is None else traits.price.output,
+            price_from=traits.price_from,
+            cache=traits.cache,
             default=info.id == self.default(),
             state=state,
             note=note,

@@ -10,6 +10,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -35,17 +36,25 @@ class Key(msgspec.Struct, frozen=True):
 class Keys:
     """The keys of one endpoint. `secret` looks a variable up; `now` is in seconds."""
 
-    def __init__(self, sources: tuple[str, ...], secret: Callable[[str], str | None], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        sources: tuple[str, ...],
+        secret: Callable[[str], str | None],
+        now: Callable[[], float],
+        on_stored: Callable[[], None] = lambda: None,
+    ) -> None:
         self._sources = sources
         self._secret = secret
         self._now = now
+        self._on_stored = on_stored
+        self._seen: set[str] = set()
         self._rests: dict[str, float] = {}
         self._stored: dict[str, str] = {}
 
     @property
     def values(self) -> frozenset[str]:
         """Values that were read from a key store or a file: what must never be shown."""
-        return frozenset(self._stored.values())
+        return frozenset(self._seen)
 
     async def usable(self) -> list[Key]:
         """The keys there are, those that rest last and among them the one that is free first.
@@ -71,6 +80,11 @@ class Keys:
         self._rests[key.source] = self._now() + seconds
         self._stored.pop(key.source, None)
 
+    def forget(self, source: str) -> None:
+        """Read this source anew the next time: the key in it was changed."""
+        self._stored.pop(source, None)
+        self._rests.pop(source, None)
+
     async def _read(self, source: str) -> str:
         if source in self._stored:
             return self._stored[source]
@@ -90,6 +104,9 @@ class Keys:
                                   "file:PATH.")  # fmt: skip
         if value:
             self._stored[source] = value
+            if value not in self._seen:
+                self._seen.add(value)  # a key that was replaced stays a secret
+                self._on_stored()
         return value
 
 
@@ -105,18 +122,42 @@ def _from_file(path: str) -> str:
         raise CredentialError(f"The key file {path} cannot be read: {error}.") from None
 
 
+def keep_in_keyring(where: str, value: str | None) -> None:
+    """Put a key into the system's key store, None takes it out. Raises CredentialError. Blocks: it may ask its user."""
+    service, user = _place(where)
+    store, failed = _keyring()
+    try:
+        if value is not None:
+            store.set_password(service, user, value)
+        elif store.get_password(service, user) is not None:
+            store.delete_password(service, user)
+    except failed as error:
+        raise CredentialError(f"The key store did not take the key: {error or type(error).__name__}.") from None
+
+
 def _from_keyring(where: str) -> str:
+    service, user = _place(where)
+    store, failed = _keyring()
+    try:
+        return (store.get_password(service, user) or "").strip()
+    except failed as error:
+        raise CredentialError(
+            f"The key store gave no key for keyring:{where}: {error or type(error).__name__}."
+        ) from None
+
+
+def _place(where: str) -> tuple[str, str]:
     service, slash, user = where.partition("/")
     if not slash or not service or not user:
         raise CredentialError(f"keyring:{where} is no place in the key store: write keyring:SERVICE/USER.")
+    return service, user
+
+
+def _keyring() -> tuple[Any, type[Exception]]:
+    """The library, and what it raises."""
     try:
         import keyring
         from keyring.errors import KeyringError
     except ImportError:
         raise CredentialError("Keys from the key store need an extra: pip install 'hermes-daemon[keyring]'.") from None
-    try:
-        return (keyring.get_password(service, user) or "").strip()
-    except KeyringError as error:
-        raise CredentialError(
-            f"The key store gave no key for keyring:{where}: {error or type(error).__name__}."
-        ) from None
+    return keyring, KeyringError

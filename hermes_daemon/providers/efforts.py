@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hermes_daemon.providers.wire import Traits, Unsendable
+from hermes_daemon.providers.wire import FormatName, Traits, Unsendable
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra")
 
@@ -52,6 +52,19 @@ TABLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "ollama": {"none": {"think": False}, **{word: {"think": word} for word in ("low", "medium", "high")}},
 }
+
+
+def taken_efforts(format: FormatName, table: str, traits: Traits) -> tuple[str, ...] | None:
+    """The words that a model takes in this format; None where the server is left to say no."""
+    if traits.reasoning is False:
+        return ("none",)
+    if format == "anthropic_messages":
+        words: tuple[str, ...] = ADAPTIVE if traits.adaptive_thinking else ("none", *BUDGETS)
+    else:
+        words = tuple(TABLES[{"openai_responses": "responses", "ollama": "ollama"}.get(format, table)])
+    if traits.efforts is not None:
+        return tuple(word for word in words if word in traits.efforts)
+    return None if words == EFFORTS else words
 
 
 def effort_fields(table: str, word: str | None, traits: Traits) -> Mapping[str, Any]:

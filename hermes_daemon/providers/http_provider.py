@@ -42,7 +42,8 @@ class HttpProvider:
     """A Provider for one endpoint. `secret` looks up variables at every call.
 
     `quirks` are those of the server's family, `traits` gives what is known of a model, `extra` goes into every body
-    below what the request says. `on_limit` is told when a refusal names a model's real window: (model, tokens).
+    below what the request says. `on_limit` is told when a refusal names a model's real window: (model, tokens);
+    `on_key` after a key was read from a key store or a file: it must be taken out of what is shown from now on.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class HttpProvider:
         traits: Callable[[str], Traits] = lambda model: Traits(),
         extra: Mapping[str, Any] | None = None,
         on_limit: Callable[[str, int], None] = lambda model, tokens: None,
+        on_key: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._name = name
@@ -65,7 +67,7 @@ class HttpProvider:
         self._extra = {**(extra or {}), **settings.body}
         self._on_limit = on_limit
         self._now = now
-        self._keys = Keys(settings.key_sources, secret, now)
+        self._keys = Keys(settings.key_sources, secret, now, on_key)
         self._learned: dict[str, Quirks] = {}
         self._client: httpx.AsyncClient | None = None
         self._kept = False  # some connection may be waiting to be used again
@@ -112,11 +114,14 @@ class HttpProvider:
             before = paused
             asked = msgspec.structs.replace(request, messages=(*request.messages, paused.message))
 
-    async def models(self) -> list[dict[str, Any]]:
-        """What the endpoint lists: objects with an `id` and whatever else the server tells. Raises ProviderFailure."""
+    async def models(self, key: Key | None = None) -> list[dict[str, Any]]:
+        """What the endpoint lists: objects with an `id` and whatever else the server tells. Raises ProviderFailure.
+
+        `key` None: the first that is usable.
+        """
         import httpx
 
-        key = (await self._usable())[0]
+        key = key or (await self._usable())[0]
         at = self._endpoint(self.models_url, key)
         client = self._open()
         try:

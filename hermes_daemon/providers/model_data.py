@@ -33,15 +33,25 @@ class KnownModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    noted: str
     notes: tuple[str, ...]
     models: dict[str, KnownModel]
 
 
-@functools.cache
 def known_models() -> Mapping[str, KnownModel]:
     """The bundled entries by pattern. A pattern is the beginning of a name."""
+    return _read().models
+
+
+def noted() -> str:
+    """The day on which the bundled prices were written down."""
+    return _read().noted
+
+
+@functools.cache
+def _read() -> _File:
     with open(PATH, "rb") as file:
-        return msgspec.json.decode(file.read(), type=_File).models
+        return msgspec.json.decode(file.read(), type=_File)
 
 
 def known_traits(host: str, name: str) -> Traits:
@@ -62,4 +72,5 @@ def known_traits(host: str, name: str) -> Traits:
         efforts=model.efforts,
         adaptive_thinking=model.adaptive_thinking,
         price=price,
+        price_from=f"bundled {noted()}" if price is not None else "",
     )

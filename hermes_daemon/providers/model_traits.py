@@ -26,6 +26,8 @@ def joined_traits(entry: ModelEntry, listed: Mapping[str, Any], known: Traits, l
     window = entry.context_length or listed_window(listed) or known.context_length
     if learned is not None:
         window = min(learned, entry.context_length) if entry.context_length else learned
+    prices = ((_configured_price(entry), "settings"), (_listed_price(listed), "endpoint"))
+    price, price_from = next((told for told in prices if told[0] is not None), (known.price, known.price_from))
     return Traits(
         context_length=window,
         max_output=entry.max_output or _listed_output(listed) or known.max_output,
@@ -35,7 +37,8 @@ def joined_traits(entry: ModelEntry, listed: Mapping[str, Any], known: Traits, l
         cache=_first(entry.cache, known.cache),
         efforts=_first(entry.efforts, known.efforts),
         adaptive_thinking=bool(_first(entry.adaptive_thinking, known.adaptive_thinking)),
-        price=_configured_price(entry) or _listed_price(listed) or known.price,
+        price=price,
+        price_from=price_from,
     )
 
 

@@ -105,7 +105,8 @@ class Quirks(msgspec.Struct, frozen=True):
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What is known of one model; None = unknown. `efforts` are the words of the vocabulary it takes."""
+    """What is known of one model; None = unknown. `efforts` are the words of the vocabulary it takes; `price_from` is
+    who says the price: settings, endpoint, or bundled and the day it was noted."""
 
     context_length: int | None = None
     max_output: int | None = None
@@ -116,6 +117,7 @@ class Traits(msgspec.Struct, frozen=True):
     efforts: tuple[str, ...] | None = None
     adaptive_thinking: bool = False
     price: Price | None = None
+    price_from: str = ""
 
 
 class Terms(msgspec.Struct, frozen=True):

@@ -70,6 +70,11 @@ class EngineRoom:
         """Write one setting into config.yaml and go by it. Refused with nothing written."""
         return self._taken(self.configuration.set(path, value))
 
+    def set_secret(self, name: str, value: str | None) -> str:
+        """Write a credential into .env and go by it; where it was written. Refused with nothing written."""
+        self._taken(self.configuration.put_secret(name, value))
+        return self.configuration.secrets_path
+
     def freshen(self) -> None:
         """Take over what was changed in the configuration's files, before something is done by it."""
         reloaded = self.configuration.freshen()

@@ -170,15 +170,3 @@ def processes(read: Reader) -> tuple[ProcessRow, ...]:
 def grants(read: Reader) -> tuple[str, ...]:
     """Permanent approvals, in the order they were given."""
     return tuple(grant for (grant,) in read.all('SELECT "grant" FROM grants ORDER BY rowid'))
-
-
-def usage(read: Reader, session_id: str | None) -> tuple[Usage, int]:
-    """Tokens and number of turns of a session, or of all together."""
-    if session_id is None:
-        spent = read.all("SELECT usage FROM sessions")
-        turns = read.number("SELECT count(*) FROM turns")
-    else:
-        number = sessions.number(read, session_id)
-        spent = read.all("SELECT usage FROM sessions WHERE id=?", number)
-        turns = read.number("SELECT count(*) FROM turns WHERE session=?", number)
-    return sum((_usage(body) for (body,) in spent), Usage()), turns

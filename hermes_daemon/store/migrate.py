@@ -11,7 +11,7 @@ from hermes_daemon.store.failures import NewerDatabase
 
 _HERE = Path(__file__).parent
 
-MIGRATIONS: tuple[str, ...] = ("schema.sql", "blobs.sql")
+MIGRATIONS: tuple[str, ...] = ("schema.sql", "blobs.sql", "usage.sql")
 """Files beside this one, in order. Append; never edit or reorder a released one."""
 
 APPLICATION_ID = 0x48524D44  # "HRMD" in the file header: tells our databases from other programs' databases

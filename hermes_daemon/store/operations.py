@@ -8,7 +8,7 @@ from typing import Any
 
 from hermes_daemon.core import records
 from hermes_daemon.core.records import Op
-from hermes_daemon.store import blobs, branches, journal, ledger, messages, sessions
+from hermes_daemon.store import blobs, branches, journal, ledger, messages, sessions, spending
 from hermes_daemon.store.search import SearchIndex
 
 _PLAIN: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
@@ -24,6 +24,7 @@ _PLAIN: dict[type, Callable[[sqlite3.Connection, Any], None]] = {
     records.DropProcess: ledger.drop_process,
     records.PutGrant: ledger.put_grant,
     records.PutBlob: blobs.put_blob,
+    records.AddUsage: spending.add_usage,
 }
 _SEARCHABLE: dict[type, Callable[[sqlite3.Connection, Any, SearchIndex], None]] = {
     records.PutSession: sessions.put_session,

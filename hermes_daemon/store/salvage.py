@@ -13,10 +13,21 @@ from hermes_daemon.store.address import address
 # Sessions first: rows of a session that is lost have no place to go.
 _TABLES = (
     "sessions", "messages", "items", "events", "turns", "queues", "receipts", "requests", "grants", "blobs",
-    "blob_chunks", "blob_refs", "search_text",
+    "blob_chunks", "blob_refs", "search_text", "spent",
 )  # fmt: skip
 _JSON = frozenset({"options", "env", "usage", "body", "entries", "data"})
-_OF_SESSION = ("messages", "items", "events", "turns", "queues", "requests", "blobs", "blob_refs", "search_text")
+_OF_SESSION = (
+    "messages",
+    "items",
+    "events",
+    "turns",
+    "queues",
+    "requests",
+    "blobs",
+    "blob_refs",
+    "search_text",
+    "spent",
+)
 
 
 def carry_over(damaged: str, into: sqlite3.Connection) -> int:

@@ -23,7 +23,7 @@ _COLUMNS = (
     "parent, ceiling, deleted_at"
 )
 # Content of a session by table; blobs go by their own rules.
-_CONTENT = ("messages", "items", "events", "turns", "queues", "requests")
+_CONTENT = ("messages", "items", "events", "turns", "queues", "requests", "spent")
 
 _encode = msgspec.json.Encoder().encode
 _options = msgspec.json.Decoder(SessionOptions).decode

@@ -19,13 +19,13 @@ from hermes_daemon.core.records import (
     TurnRow,
 )
 from hermes_daemon.core.settings import DatabaseSettings
-from hermes_daemon.store import blobs, journal, ledger, messages, sessions
+from hermes_daemon.store import blobs, journal, ledger, messages, sessions, spending
 from hermes_daemon.store.database import Database
 from hermes_daemon.store.housekeeping import Housekeeping
 from hermes_daemon.store.reader import Reader
 from hermes_daemon.store.writer import Committed, Writer, unheard
 from hermes_protocol.content import Message, Usage
-from hermes_protocol.methods import SearchHit
+from hermes_protocol.methods import SearchHit, SpentRow
 
 
 class SqliteStore:
@@ -111,7 +111,11 @@ class SqliteStore:
 
     def usage(self, session_id: str | None) -> tuple[Usage, int]:
         """What was used, and the number of turns: of one session, or of all that are not deleted."""
-        return ledger.usage(self._read, session_id)
+        return spending.usage(self._read, session_id)
+
+    def spent(self, session_id: str | None, by: Literal["model", "task"]) -> tuple[SpentRow, ...]:
+        """The same for each model or task, the most tokens first."""
+        return spending.spent(self._read, session_id, by)
 
     # --- content ------------------------------------------------------------------------------------------------------
 

@@ -115,8 +115,8 @@ def _model(registry: Registry, fact: ModelCalled) -> None:
         registry.count(f.COST, who, fact.cost)
     operation = ("chat", *who)
     registry.observe(f.OPERATION_DURATION, (*operation, fact.outcome if fact.failed else ""), fact.duration_ms / 1000)
-    if read := fact.input_tokens + fact.cached_tokens + fact.cache_write_tokens:
-        registry.observe(f.TOKEN_USAGE, (*operation, "input"), read)
+    if fact.input_tokens:
+        registry.observe(f.TOKEN_USAGE, (*operation, "input"), fact.input_tokens)
     if fact.output_tokens:
         registry.observe(f.TOKEN_USAGE, (*operation, "output"), fact.output_tokens)
 

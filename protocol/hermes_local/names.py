@@ -2,6 +2,9 @@
 
 METHODS = frozenset(
     {
+        "hermes/auth/list",
+        "hermes/auth/set",
+        "hermes/auth/test",
         "hermes/blob/create",
         "hermes/blob/read",
         "hermes/command/list",

@@ -95,7 +95,9 @@ class Message(Wire, frozen=True):
 
 
 class Usage(Wire, frozen=True):
-    """Tokens of one round or the sum over a turn or session; `cost` in US dollars when a price is known."""
+    """Tokens of one round or the sum over a turn or session. `input_tokens` counts all that was read, those read from
+    or written to a cache among them. `cost` is in US dollars and absent when no price is known; with `cost_partial` it
+    is only what is known of it."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -103,6 +105,7 @@ class Usage(Wire, frozen=True):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float | None = None
+    cost_partial: bool = False
 
     def __add__(self, other: Usage) -> Usage:
         cost = None if self.cost is None and other.cost is None else (self.cost or 0.0) + (other.cost or 0.0)
@@ -113,7 +116,13 @@ class Usage(Wire, frozen=True):
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
             cost,
+            cost is not None and (self._cost_unclear or other._cost_unclear),
         )
+
+    @property
+    def _cost_unclear(self) -> bool:
+        """Something was used whose cost is unknown."""
+        return self.cost_partial or (self.cost is None and self.input_tokens + self.output_tokens > 0)
 
 
 # --- input blocks a client sends ----------------------------------------------------------------------------------

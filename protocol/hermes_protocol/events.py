@@ -338,10 +338,13 @@ class TurnSteerRequeued(EventData, frozen=True):
 
 
 class TurnRetrying(EventData, frozen=True):
+    """A model call failed and is made again. `model` is set when another model is asked, for the rest of the turn."""
+
     KIND: ClassVar[str] = "turn.retrying"
     attempt: int
     delay_ms: int
     error: Failure
+    model: str = ""
 
 
 class TurnCount(Wire, frozen=True):

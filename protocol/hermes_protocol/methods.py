@@ -797,8 +797,9 @@ class MiddlewareListResult(Wire, frozen=True):
 class ModelRow(Wire, frozen=True):
     """One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason.
 
-    `vision`, `reasoning`, the prices (US dollars for a million tokens) and `efforts` (the reasoning efforts it takes)
-    are left out where they are not known.
+    `vision`, `reasoning`, `cache`, the prices (US dollars for a million tokens) and `efforts` (the reasoning efforts it
+    takes) are left out where they are not known. `price_from` says who told the prices: settings, endpoint, or bundled
+    and the day they were noted.
     """
 
     id: str
@@ -814,6 +815,8 @@ class ModelRow(Wire, frozen=True):
     efforts: tuple[str, ...] | None = None
     input_price: float | None = None
     output_price: float | None = None
+    price_from: str = ""
+    cache: bool | None = None
 
 
 class ModelsParams(Wire, frozen=True):
@@ -860,6 +863,57 @@ class BlobCreateResult(Wire, frozen=True):
     bytes: int
 
 
+class AuthRow(Wire, frozen=True):
+    """Where a key of a provider is looked for. `kind` is variable, keyring, file or none; `state` is set, missing, not
+    read (only a call or a test reads it) or not needed. The key itself is in no answer."""
+
+    provider: str
+    source: str
+    kind: str
+    state: str
+    note: str = ""
+
+
+class AuthListResult(Wire, frozen=True):
+    keys: tuple[AuthRow, ...]
+
+
+class AuthTestParams(Wire, frozen=True):
+    """Without `provider`: every one that is configured or has a key."""
+
+    provider: str | None = None
+
+
+class AuthTested(Wire, frozen=True):
+    """`kind` is ok, missing, or what went wrong in the words of turn errors (auth, network, rate, …)."""
+
+    provider: str
+    source: str
+    ok: bool
+    kind: str
+    message: str
+    models: int = 0
+
+
+class AuthTestResult(Wire, frozen=True):
+    tests: tuple[AuthTested, ...]
+
+
+class AuthSetParams(Wire, frozen=True):
+    """`value` is kept in `store` and never told again; null takes the key out of it. `env` is .env of the daemon's
+    home, mode 0600."""
+
+    provider: str
+    value: str | None
+    store: Literal["env", "keyring"] = "env"
+
+
+class AuthSetResult(Wire, frozen=True):
+    keys: tuple[AuthRow, ...]
+    where: str
+    warnings: tuple[str, ...] = ()
+
+
 class ConfigGetParams(Wire, frozen=True):
     path: str = ""
 
@@ -890,9 +944,21 @@ class UsageParams(Wire, frozen=True):
     session_id: str | None = None
 
 
+class SpentRow(Wire, frozen=True):
+    """What `calls` model calls used together. `name` is a model's id, or a task: main, compression, title, judge."""
+
+    name: str
+    calls: int
+    usage: Usage
+
+
 class UsageResult(Wire, frozen=True):
+    """The sum, and the same by model and by task, the most tokens first."""
+
     usage: Usage
     turns: int
+    by_model: tuple[SpentRow, ...] = ()
+    by_task: tuple[SpentRow, ...] = ()
 
 
 class CancelParams(Wire, frozen=True):
@@ -956,6 +1022,9 @@ METHODS: dict[str, Method] = {
     "hermes/blob/create": Method(BlobCreateParams, BlobCreateResult, "session", True),
     "hermes/blob/read": Method(BlobReadParams, BlobReadResult),
     "hermes/models/list": Method(ModelsParams, ModelsResult),
+    "hermes/auth/list": Method(Empty, AuthListResult),
+    "hermes/auth/test": Method(AuthTestParams, AuthTestResult),
+    "hermes/auth/set": Method(AuthSetParams, AuthSetResult),
     "hermes/usage/get": Method(UsageParams, UsageResult),
     "hermes/config/get": Method(ConfigGetParams, ConfigGetResult),
     "hermes/config/set": Method(ConfigSetParams, ConfigSetResult, "free", True),

@@ -98,7 +98,7 @@ export interface SessionSummary {
   snippet?: string | null;
 }
 
-/** Tokens of one round or the sum over a turn or session; `cost` in US dollars when a price is known. */
+/** Tokens of one round or the sum over a turn or session. `input_tokens` counts all that was read, those read from or written to a cache among them. `cost` is in US dollars and absent when no price is known; with `cost_partial` it is only what is known of it. */
 export interface Usage {
   inputTokens?: number; // default 0
   outputTokens?: number; // default 0
@@ -106,6 +106,7 @@ export interface Usage {
   cacheWriteTokens?: number; // default 0
   reasoningTokens?: number; // default 0
   cost?: number | null;
+  costPartial?: boolean; // default false
 }
 
 export interface SessionUpdated {
@@ -223,10 +224,12 @@ export interface TurnSteerRequeued {
   newTurnId: string;
 }
 
+/** A model call failed and is made again. `model` is set when another model is asked, for the rest of the turn. */
 export interface TurnRetrying {
   attempt: number;
   delayMs: number;
   error: Failure;
+  model?: string; // default ""
 }
 
 /** Exactly one per turn.started. `stop` says why a completed or limited turn stopped. `usage` is not there where no model was asked: middleware answered every round. */
@@ -1269,7 +1272,7 @@ export interface ModelsResult {
   default: string;
 }
 
-/** One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason. `vision`, `reasoning`, the prices (US dollars for a million tokens) and `efforts` (the reasoning efforts it takes) are left out where they are not known. */
+/** One model: `id` is what `--model` takes (provider/name); `state` ready, missing or unreachable with a reason. `vision`, `reasoning`, `cache`, the prices (US dollars for a million tokens) and `efforts` (the reasoning efforts it takes) are left out where they are not known. `price_from` says who told the prices: settings, endpoint, or bundled and the day they were noted. */
 export interface ModelRow {
   id: string;
   provider: string;
@@ -1284,15 +1287,72 @@ export interface ModelRow {
   efforts?: string[] | null;
   inputPrice?: number | null;
   outputPrice?: number | null;
+  priceFrom?: string; // default ""
+  cache?: boolean | null;
+}
+
+export interface AuthListResult {
+  keys: AuthRow[];
+}
+
+/** Where a key of a provider is looked for. `kind` is variable, keyring, file or none; `state` is set, missing, not read (only a call or a test reads it) or not needed. The key itself is in no answer. */
+export interface AuthRow {
+  provider: string;
+  source: string;
+  kind: string;
+  state: string;
+  note?: string; // default ""
+}
+
+/** Without `provider`: every one that is configured or has a key. */
+export interface AuthTestParams {
+  provider?: string | null;
+}
+
+export interface AuthTestResult {
+  tests: AuthTested[];
+}
+
+/** `kind` is ok, missing, or what went wrong in the words of turn errors (auth, network, rate, …). */
+export interface AuthTested {
+  provider: string;
+  source: string;
+  ok: boolean;
+  kind: string;
+  message: string;
+  models?: number; // default 0
+}
+
+/** `value` is kept in `store` and never told again; null takes the key out of it. `env` is .env of the daemon's home, mode 0600. */
+export interface AuthSetParams {
+  provider: string;
+  value: string | null;
+  store?: "env" | "keyring"; // default "env"
+}
+
+export interface AuthSetResult {
+  keys: AuthRow[];
+  where: string;
+  warnings?: string[]; // default []
 }
 
 export interface UsageParams {
   sessionId?: string | null;
 }
 
+/** The sum, and the same by model and by task, the most tokens first. */
 export interface UsageResult {
   usage: Usage;
   turns: number;
+  byModel?: SpentRow[]; // default []
+  byTask?: SpentRow[]; // default []
+}
+
+/** What `calls` model calls used together. `name` is a model's id, or a task: main, compression, title, judge. */
+export interface SpentRow {
+  name: string;
+  calls: number;
+  usage: Usage;
 }
 
 export interface ConfigGetParams {
@@ -1413,6 +1473,9 @@ export interface Methods {
   "hermes/blob/create": { params: BlobCreateParams; result: BlobCreateResult };
   "hermes/blob/read": { params: BlobReadParams; result: BlobReadResult };
   "hermes/models/list": { params: ModelsParams; result: ModelsResult };
+  "hermes/auth/list": { params: Empty; result: AuthListResult };
+  "hermes/auth/test": { params: AuthTestParams; result: AuthTestResult };
+  "hermes/auth/set": { params: AuthSetParams; result: AuthSetResult };
   "hermes/usage/get": { params: UsageParams; result: UsageResult };
   "hermes/config/get": { params: ConfigGetParams; result: ConfigGetResult };
   "hermes/config/set": { params: ConfigSetParams; result: ConfigSetResult };

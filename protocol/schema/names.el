@@ -7,7 +7,10 @@
 (defconst hermes-names-version "1.0" "The protocol's version.")
 
 (defconst hermes-names-methods
-  '("hermes/blob/create"
+  '("hermes/auth/list"
+    "hermes/auth/set"
+    "hermes/auth/test"
+    "hermes/blob/create"
     "hermes/blob/read"
     "hermes/command/list"
     "hermes/command/run"

@@ -2,6 +2,9 @@
 return {
   version = "1.0",
   methods = {
+    ["hermes/auth/list"] = true,
+    ["hermes/auth/set"] = true,
+    ["hermes/auth/test"] = true,
     ["hermes/blob/create"] = true,
     ["hermes/blob/read"] = true,
     ["hermes/command/list"] = true,

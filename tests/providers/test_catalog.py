@@ -260,6 +260,11 @@ def test_rows_show_prices_and_abilities_where_they_are_known(tmp_path: Path) -> 
     assert (known.input_price, known.output_price, known.vision, known.reasoning) == (0.15, 0.6, True, False)
     assert (known.context_length, known.max_output) == (128_000, 16_384)
     assert (unknown.input_price, unknown.output_price, unknown.vision) == (None, None, None)
+    assert known.price_from.startswith("bundled 20")
+    own = ModelEntry("gpt-4o-mini", input_price=1.0, output_price=2.0)
+    rows = rows_of(catalog(tmp_path, {"OPENAI_API_KEY": "k"}, providers={"openai": ProviderSettings(models=(own,))}))
+    priced = rows["openai/gpt-4o-mini"]
+    assert (priced.input_price, priced.price_from) == (1.0, "settings")  # the configuration wins
 
 
 def test_a_cost_is_told_for_a_known_price_and_absent_for_half_of_one(tmp_path: Path) -> None:
@@ -292,6 +297,42 @@ def test_several_keys_are_missing_only_when_all_are(tmp_path: Path) -> None:
     assert rows_of(catalog(tmp_path, {"B": "k"}, providers={"acme": both}))["acme/m"].state == "ready"
     stored = ProviderSettings(base_url="http://acme.test", api_key_env="keyring:acme/me", models=("m",))
     assert rows_of(catalog(tmp_path, providers={"acme": stored}))["acme/m"].state == "ready"  # not asked for a list
+
+
+def test_a_key_s_place_is_the_one_that_is_looked_at_or_one_named_like_the_provider(tmp_path: Path) -> None:
+    lab = ProviderSettings(base_url="http://lab.test", api_key_env=("file:/k", "LAB"))
+    it = catalog(tmp_path, providers={"lab": lab, "my-own": ProviderSettings(base_url="http://own.test")})
+    assert it.key_source("lab", "env") == "LAB"
+    assert it.key_source("lab", "keyring") == "keyring:hermes-daemon/lab"
+    assert it.key_source("my-own", "env") == "MY_OWN_API_KEY"
+    assert it.key_source("openrouter", "env") == "OPENROUTER_API_KEY"
+    with pytest.raises(Refused, match="no provider 'labb'"):
+        it.key_source("labb", "env")
+
+
+def test_keys_are_listed_by_place_without_reading_key_stores(tmp_path: Path) -> None:
+    lab = ProviderSettings(base_url="http://lab.test", api_key_env=("keyring:a/b", f"file:{tmp_path}/none", "LAB"))
+    rows = [row for row in catalog(tmp_path, {"LAB": "k"}, providers={"lab": lab}).auth_rows() if row.provider == "lab"]
+    assert [(row.kind, row.state) for row in rows] == [
+        ("keyring", "not read"), ("file", "missing"), ("variable", "set"),
+    ]  # fmt: skip
+
+
+def test_each_of_several_keys_is_tried(tmp_path: Path) -> None:
+    async def handler(request: HttpRequest, connection: HttpConnection) -> None:
+        good = request.headers["authorization"] == "Bearer good"
+        body = {"data": [{"id": "m"}]} if good else {"error": {"message": "no"}}
+        await connection.answer(200 if good else 401, json.dumps(body).encode())
+
+    async def run() -> list[tuple[str, bool, str]]:
+        async with RawHttp(handler) as server:
+            lab = ProviderSettings(base_url=server.url, api_key_env=("A", "B", "C"))
+            it = catalog(tmp_path, {"A": "bad", "B": "good"}, providers={"lab": lab})
+            tests = await it.test_keys("lab")
+            await it.close()
+            return [(row.source, row.ok, row.kind) for row in tests]
+
+    assert asyncio.run(run()) == [("A", False, "auth"), ("B", True, "ok"), ("C", False, "missing")]
 
 
 def test_a_model_that_takes_no_such_effort_says_so_before_anything_is_sent(tmp_path: Path) -> None:

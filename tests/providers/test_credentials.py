@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes_daemon.core.settings import ProviderSettings
-from hermes_daemon.providers.credentials import CredentialError, Key, Keys
+from hermes_daemon.providers.credentials import CredentialError, Key, Keys, keep_in_keyring
 from hermes_daemon.providers.http_provider import HttpProvider
 from tests.support.model_streams import answer, asking, collect
 from tests.support.raw_http import HttpConnection, HttpRequest, RawHttp
@@ -90,6 +90,53 @@ def test_the_key_store_is_asked() -> None:
             values(Keys(("keyring:acme",), {}.get, Clock()))
     finally:
         keyring.set_keyring(before)
+
+
+def test_a_key_is_put_into_the_key_store_and_taken_out() -> None:
+    keyring = pytest.importorskip("keyring", reason="keyring is not installed")
+    from keyring.backend import KeyringBackend
+
+    kept: dict[tuple[str, str], str] = {}
+
+    class Store(KeyringBackend):
+        priority = 1
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return kept.get((service, username))
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            kept[service, username] = password
+
+        def delete_password(self, service: str, username: str) -> None:
+            del kept[service, username]
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(Store())
+    try:
+        keys = Keys(("keyring:hermes/lab",), {}.get, Clock())
+        keep_in_keyring("hermes/lab", "first")
+        assert values(keys) == ["first"]
+        keep_in_keyring("hermes/lab", "second")
+        assert values(keys) == ["first"]  # what was read is kept until it is refused, or changed by us
+        keys.forget("keyring:hermes/lab")
+        assert values(keys) == ["second"]
+        assert keys.values == {"first", "second"}  # the old one stays a secret
+        keep_in_keyring("hermes/lab", None)
+        keep_in_keyring("hermes/lab", None)
+        assert kept == {}
+    finally:
+        keyring.set_keyring(before)
+
+
+def test_whoever_wants_to_know_is_told_of_a_key_once_it_was_read(tmp_path: Path) -> None:
+    told: list[frozenset[str]] = []
+    path = tmp_path / "key"
+    path.write_text("secret")
+    path.chmod(0o600)
+    keys = Keys((f"file:{path}", "A"), {"A": "a"}.get, Clock(), lambda: told.append(keys.values))
+    values(keys)
+    values(keys)
+    assert told == [frozenset({"secret"})]
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_daemon.providers.efforts import EFFORTS, TABLES, effort_fields
+from hermes_daemon.providers.efforts import ADAPTIVE, BUDGETS, EFFORTS, TABLES, effort_fields, taken_efforts
 from hermes_daemon.providers.presets import PRESETS
-from hermes_daemon.providers.wire import Traits, Unsendable
+from hermes_daemon.providers.wire import FormatName, Traits, Unsendable
 
 
 @given(st.sampled_from(sorted(TABLES)), st.sampled_from(EFFORTS))
@@ -52,3 +52,22 @@ def test_every_preset_names_a_table() -> None:
 )
 def test_servers_are_told_in_their_own_words(table: str, word: str, fields: dict[str, object]) -> None:
     assert effort_fields(table, word, Traits()) == fields
+
+
+@pytest.mark.parametrize(
+    ("format", "table", "traits", "taken"),
+    [
+        ("openai_chat", "", Traits(), None),
+        ("openai_chat", "levels", Traits(), ("none", "low", "medium", "high")),
+        ("openai_chat", "levels", Traits(efforts=("high", "max")), ("high",)),
+        ("openai_chat", "", Traits(reasoning=False), ("none",)),
+        ("openai_responses", "openai", Traits(efforts=("low",)), ("low",)),
+        ("anthropic_messages", "", Traits(adaptive_thinking=True), ADAPTIVE),
+        ("anthropic_messages", "", Traits(), ("none", *BUDGETS)),
+        ("ollama", "", Traits(), ("none", "low", "medium", "high")),
+    ],
+)
+def test_the_words_a_model_takes_are_those_of_its_format_and_its_own(
+    format: FormatName, table: str, traits: Traits, taken: tuple[str, ...] | None
+) -> None:
+    assert taken_efforts(format, table, traits) == taken

@@ -54,8 +54,8 @@ def test_models_are_listed_with_the_default_marked(shell: Shell) -> None:
     with LocalDaemon(shell.address.socket_path, answer) as daemon:
         lines = shell.run("models", "list", "--probe").stdout.splitlines()
         as_json = shell.run("models", "--json").stdout
-    assert lines[1].split() == ["*", "local/tiny", "4096", "no", "ready", "fetched"]
-    assert lines[2].split() == ["far/big", "?", "yes", "unreachable"]
+    assert lines[1].split() == ["*", "local/tiny", "4096", "?", "text", "?", "?", "ready", "fetched"]
+    assert lines[2].split() == ["far/big", "?", "?", "tools", "?", "?", "unreachable"]
     assert json.loads(as_json) == MODELS
     asked = [frame["params"]["probe"] for frame in daemon.frames if frame["method"] == "hermes/models/list"]
     assert asked == [True, False]

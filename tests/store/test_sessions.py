@@ -239,21 +239,6 @@ def test_counts_tell_what_is_stored(path: Path) -> None:
     with_store(path, work)
 
 
-def test_usage_adds_up_over_sessions_that_are_not_deleted(path: Path) -> None:
-    def turn(name: str) -> PutTurn:
-        return PutTurn(row=TurnRow(turn_id=f"t-{name}", session_id=name, status="completed", started_at=at(1)))
-
-    async def work(store: SqliteStore) -> None:
-        for name, used in (("a", Usage(10, 1, cost=0.5)), ("b", Usage(20, 2)), ("c", Usage(40, 4))):
-            await store.write(put_session(name, usage=used), turn(name))
-        await store.write(DeleteSession(session_id="c", at=at(1)))
-        assert store.usage("a") == (Usage(10, 1, cost=0.5), 1)
-        assert store.usage(None) == (Usage(30, 3, cost=0.5), 2)
-        assert store.usage("c") == store.usage("unknown") == (Usage(), 0)
-
-    with_store(path, work)
-
-
 def test_everything_is_there_after_closing_and_opening_again(path: Path) -> None:
     with_store(path, lambda store: store.write(put_session(title="kept"), said("s1", "i1", "words")))
     store = open_store(path)

@@ -31,7 +31,7 @@ from hermes_daemon.server.native import table
 from hermes_daemon.store.plugin_database import open_database
 from hermes_daemon.store.sqlite import SqliteStore
 from hermes_daemon.telemetry.hub import Hub
-from hermes_protocol.methods import METHODS, Method, ModelRow
+from hermes_protocol.methods import METHODS, AuthRow, AuthTested, Method, ModelRow
 
 PATIENCE = 20.0
 
@@ -58,6 +58,18 @@ class ScriptedModels:
 
     async def rows(self, probe: bool) -> tuple[ModelRow, ...]:
         return (ModelRow("scripted/echo", "scripted", default=True),)
+
+    def auth_rows(self) -> tuple[AuthRow, ...]:
+        return ()
+
+    async def test_keys(self, provider: str) -> tuple[AuthTested, ...]:
+        raise Refused(f"There is no provider {provider!r}.", kind="invalid_params")
+
+    def key_source(self, provider: str, store: str) -> str:
+        raise Refused(f"There is no provider {provider!r}.", kind="invalid_params")
+
+    async def keep_key(self, source: str, value: str | None) -> None:
+        raise Refused("There is no key store.", kind="invalid_params")
 
     async def close(self) -> None:
         return None

@@ -41,7 +41,8 @@ def results_of(messages: list[dict[str, Any]]) -> list[str]:
 
 
 class Endpoint:
-    """`answers` are given in order, the last one again and again. `hold` set: answers wait until it is released."""
+    """`answers` are given in order, the last one again and again. `hold` set: answers wait until it is released.
+    `key` set: models are listed to those that bring it."""
 
     def __init__(self, url: str, answers: Sequence[Answer]) -> None:
         self.url = url
@@ -51,6 +52,7 @@ class Endpoint:
         self.released = threading.Event()
         self.released.set()
         self.asked = threading.Event()
+        self.key = ""
 
     @property
     def base_url(self) -> str:
@@ -79,6 +81,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is printed."""
+
+    def do_GET(self) -> None:
+        key = cast(_Server, self.server).endpoint.key
+        if key and self.headers.get("authorization") != f"Bearer {key}":
+            self._whole(error(401, {"error": {"message": f"no such key: {self.headers.get('authorization')}"}}))
+        else:
+            self._whole(error(200, {"data": [{"id": "m"}, {"id": "n"}]}))
 
     def do_POST(self) -> None:
         server = cast(_Server, self.server)

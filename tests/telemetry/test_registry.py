@@ -56,10 +56,10 @@ def test_a_turn_is_counted_by_its_status_with_its_parts_in_seconds() -> None:
 def test_a_model_call_counts_tokens_by_kind_and_the_conventions_count_cached_input_as_input() -> None:
     registry = Registry()
     registry.take(
-        ModelCalled("lab", "small", "stop", False, 1, 2, 500.0, 100.0, 5, 7, 11, 13, 3, 0.25)
+        ModelCalled("lab", "small", "stop", False, 1, 2, 500.0, 100.0, 29, 7, 11, 13, 3, 0.25)
     )  # fmt: skip
     found = values(registry)
-    kinds = {"input": 5, "output": 7, "cached": 11, "cache_write": 13, "reasoning": 3}
+    kinds = {"input": 29, "output": 7, "cached": 11, "cache_write": 13, "reasoning": 3}
     assert {kind: found["hermes_tokens_total", "lab", "small", kind] for kind in kinds} == kinds
     assert found["hermes_model_retries_total", "lab", "small"] == 2
     assert found["hermes_cost_dollars_total", "lab", "small"] == 0.25

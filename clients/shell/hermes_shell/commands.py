@@ -157,15 +157,39 @@ ENTRIES = (
     Entry("config path", "where config.yaml is", "config:path"),
     Entry("config validate", "check config.yaml without a daemon", "config:validate"),
     Entry("tools list", "the tools the agent may use", "catalogs:tools", options=(JSON,)),
-    Entry("model", "the default model, or another one as the default", "catalogs:model", "[MODEL]"),
+    Entry("model", "the default model, or another one as the default", "models:model", "[MODEL]"),
     Entry(
         "models list",
         "the models that can be asked",
-        "catalogs:models",
+        "models:models",
         options=(Option("probe", "ask the endpoints which models they have"), JSON),
     ),
-    Entry("models pull", "fetch a model for the embedded provider", "catalogs:pull", "MODEL"),
-    Entry("models rm", "remove a fetched model", "catalogs:remove", "MODEL"),
+    Entry(
+        "usage",
+        "tokens and cost, by model and task: of one session or of all",
+        "usage:run",
+        "[SESSION]",
+        options=(JSON,),
+    ),
+    Entry(
+        "auth list",
+        "where the keys of providers are looked for, and whether they are there",
+        "auth:show_list",
+        options=(JSON,),
+    ),
+    Entry(
+        "auth set",
+        "keep a provider's key; it is asked for without echo or read from standard input",
+        "auth:set_key",
+        "PROVIDER",
+        options=(
+            Option("keyring", "in the system's key store instead of .env"),
+            Option("remove", "take the key out"),
+        ),
+    ),
+    Entry("auth test", "try the keys by asking their endpoints", "auth:test", "[PROVIDER]", options=(JSON,)),
+    Entry("models pull", "fetch a model for the embedded provider", "models:pull", "MODEL"),
+    Entry("models rm", "remove a fetched model", "models:remove", "MODEL"),
     Entry(
         "attach", "join a session: the one that runs in this folder, or one of the live ones", "attach:run", "[SESSION]"
     ),
@@ -306,6 +330,7 @@ DEFAULT_VERBS = {
     "plugins": "list",
     "hooks": "list",
     "profiles": "list",
+    "auth": "list",
     "daemon": "status",
 }
 

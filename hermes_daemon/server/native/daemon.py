@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-import msgspec
-
 from hermes_daemon.core.ports import Refused, Store
 from hermes_daemon.engine.client_tools import RemoteTool
 from hermes_daemon.engine.mailbox import PATIENCE, digest, receipt_op, repeat
@@ -32,8 +30,6 @@ from hermes_protocol.methods import (
     MetricsResult,
     MiddlewareListResult,
     MiddlewareRow,
-    ModelsParams,
-    ModelsResult,
     ReloadParams,
     ReloadResult,
     SchemaParams,
@@ -127,16 +123,6 @@ async def middleware(connection: Connection, params: ToolListParams) -> Middlewa
     return MiddlewareListResult(
         tuple(MiddlewareRow(link.point, POINTS[link.point].style, link.owner, order) for order, link in enumerate(rows))
     )
-
-
-async def models(connection: Connection, params: ModelsParams) -> ModelsResult:
-    """The models there are; `probe` asks the endpoints."""
-    connection.daemon.engine.freshen()
-    catalog = connection.daemon.engine.parts.models
-    redact = connection.daemon.engine.parts.redact
-    rows = await catalog.rows(params.probe)
-    told = tuple(msgspec.structs.replace(row, note=redact(row.note)) if row.note else row for row in rows)
-    return ModelsResult(told, catalog.default())
 
 
 async def config_get(connection: Connection, params: ConfigGetParams) -> ConfigGetResult:

@@ -169,8 +169,10 @@ async def usage(connection: Connection, params: UsageParams) -> UsageResult:
     engine = connection.daemon.engine
     if params.session_id is not None:
         engine.sessions.get(params.session_id)
-    spent, turns = engine.parts.store.usage(params.session_id)
-    return UsageResult(spent, turns)
+    store = engine.parts.store
+    spent, turns = store.usage(params.session_id)
+    by_model, by_task = (store.spent(params.session_id, by) for by in ("model", "task"))
+    return UsageResult(spent, turns, by_model, by_task)
 
 
 def writable(connection: Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from hermes_daemon.server.native import daemon, plugins, sessions, turns
+from hermes_daemon.server.native import daemon, models, plugins, sessions, turns
 from hermes_protocol.methods import METHODS
 
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
@@ -50,7 +50,10 @@ HANDLERS: dict[str, Handler] = {
     "hermes/command/list": plugins.commands,
     "hermes/command/run": plugins.run_command,
     "hermes/middleware/list": daemon.middleware,
-    "hermes/models/list": daemon.models,
+    "hermes/models/list": models.models,
+    "hermes/auth/list": models.keys,
+    "hermes/auth/test": models.test_keys,
+    "hermes/auth/set": models.set_key,
     "hermes/config/get": daemon.config_get,
     "hermes/config/set": daemon.config_set,
     "hermes/blob/create": daemon.blob_create,

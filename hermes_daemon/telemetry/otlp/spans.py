@@ -140,7 +140,7 @@ def _tool(fact: ToolCalled) -> dict[str, Value]:
 def _usage(fact: TurnMeasured | ModelCalled) -> dict[str, Value]:
     """Tokens. By the conventions input counts what was cached too."""
     found: dict[str, Value] = {
-        "gen_ai.usage.input_tokens": fact.input_tokens + fact.cached_tokens + fact.cache_write_tokens,
+        "gen_ai.usage.input_tokens": fact.input_tokens,
         "gen_ai.usage.output_tokens": fact.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": fact.cached_tokens,
         "gen_ai.usage.cache_creation.input_tokens": fact.cache_write_tokens,
