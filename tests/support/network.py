@@ -16,6 +16,8 @@ from hermes_daemon.core.settings import ListenSettings
 from hermes_daemon.server.listening import Listening
 from tests.support.live import PATIENCE, Live, Peer
 
+ACCEPTING = 5
+"""Turns of the loop in which asyncio accepts a connection: closing the listener in between leaves it open for ever."""
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 
@@ -179,5 +181,7 @@ async def network(daemon: Live, context: ssl.SSLContext | None = None, **setting
     try:
         yield opened
     finally:
+        for _ in range(ACCEPTING):  # a connection that was just made is taken before nobody listens any more
+            await asyncio.sleep(0)
         opened.close()
         await asyncio.sleep(0)
