@@ -139,6 +139,7 @@ class EngineProcess:
             return str(said["url"])
         if said.get("error") == "no_engine":
             raise EngineError("the engine is not installed", no_engine=True)
+        await self.ended(STOP_S)  # its log holds the engine's last words only then
         words = self.last_words() or said.get("reason") or "its process said nothing"
         raise EngineError(f"it did not load: {words}")
 

@@ -28,7 +28,7 @@ def test_what_has_room_stays_the_very_object() -> None:
 def test_the_oldest_exchanges_go_first_and_only_as_many_as_must() -> None:
     messages = tuple(m for n in range(4) for m in (user(f"q{n} " * 300), Message("assistant", (TextPart("a"),))))
     messages = (*messages, user("now"))
-    fitted = fit(messages, 700, message_tokens)
+    fitted = fit(messages, sum(map(message_tokens, messages[4:])), message_tokens)
     assert (fitted.left_out, fitted.cut) == (4, 0)
     assert fitted.messages == messages[4:]
 

@@ -72,6 +72,7 @@ class Observer:
     def __init__(self, session_id: str, story: list[Moment]) -> None:
         self.connection_id, self.can_answer = f"c-{session_id}", frozenset({"permission"})
         self.tells_seen = False
+        self.patience = 0.0
         self.requests: list[str] = []
         self._session_id, self._story = session_id, story
 
