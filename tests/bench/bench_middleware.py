@@ -118,7 +118,7 @@ def _stream() -> Figure:
         with contextlib.closing(BenchClient(on.socket_path)) as asking:
             asking.initialize()
             rows = asking.request("hermes/plugin/list", {})["plugins"]
-            [row] = [row for row in rows if row["state"] == "loaded"]
+            assert "loaded" in {row["state"] for row in rows}, rows
         with_s, without_s = interleaved(_turn(on, folder), _turn(off, folder), PAIRS)
     return Figure(
         f"a stream of {DELTAS:,} deltas with ten observers on each",
